@@ -1,0 +1,120 @@
+package cqltype
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	singleKey      = []*Type{{Kind: Text}}
+	singleName     = []string{"id"}
+	compositeTypes = []*Type{{Kind: Text}, {Kind: Int}}
+	compositeNames = []string{"user", "Day"}
+	sevenA         = [][]byte{[]byte("a"), {0, 0, 0, 7}}
+)
+
+func TestPartitionKeyFromJSON(t *testing.T) {
+	got, err := PartitionKeyFromJSON(singleKey, singleName, []byte(`"a"`))
+	require.NoError(t, err)
+	assert.Equal(t, [][]byte{[]byte("a")}, got)
+	for _, json := range []string{
+		`["a", 7]`, `["a","7"]`, `{"user": "a", "\"Day\"": 7}`, `{"\"Day\"": 7, "USER": "a"}`, `{"user": "a", "Day": 7}`,
+	} {
+		got, err := PartitionKeyFromJSON(compositeTypes, compositeNames, []byte(json))
+		require.NoError(t, err, json)
+		assert.Equal(t, sevenA, got, json)
+	}
+	list := []*Type{{Kind: List, Frozen: true, Elems: []*Type{{Kind: Int}}}}
+	got, err = PartitionKeyFromJSON(list, singleName, []byte(`[1]`))
+	require.NoError(t, err)
+	assert.Equal(t, [][]byte{{0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 1}}, got)
+}
+
+func TestPartitionKeyFromJSONNamesTheColumn(t *testing.T) {
+	for json, want := range map[string]string{
+		`7`:           `column "id": expected text, got number 7`,
+		`null`:        `column "id": a column of the partition key may not be null`,
+		`["a"]`:       `column "id": expected text, got an array`,
+		`{"id": "a"}`: `column "id": expected text, got an object`,
+		`"a" "b"`:     `after the value`,
+		``:            `unexpected end`,
+	} {
+		got, err := PartitionKeyFromJSON(singleKey, singleName, []byte(json))
+		require.ErrorContains(t, err, want, json)
+		assert.Nil(t, got)
+	}
+	for json, want := range map[string]string{
+		`"a"`:                        `expected an array [user, Day] or an object by name, got string "a"`,
+		`null`:                       `got null`,
+		`[]`:                         `column "user": a partition key of another form: missing, got 0 of 2 values`,
+		`["a"]`:                      `column "Day": a partition key of another form: missing, got 1 of 2 values`,
+		`["a", 7, 8]`:                `more than the 2 columns user, Day`,
+		`["a", "x"]`:                 `column "Day": expected int, got string "x"`,
+		`["a", null]`:                `column "Day": a column of the partition key may not be null`,
+		`["a", 7] x`:                 `after the value`,
+		`["a" 7]`:                    `expected , or ] in an array`,
+		`{"user": "a"}`:              `column "Day": a partition key of another form: missing`,
+		`{}`:                         `column "user": a partition key of another form: missing`,
+		`{"user": "a", "x": 1}`:      `column "x": a partition key of another form: not in the partition key (user, Day)`,
+		`{"user": "a", "user": "b"}`: `column "user": given twice`,
+		`{"user" "a"}`:               `expected : after the name`,
+		`{"user": "a" 1}`:            `expected , or } in an object`,
+		`{7: 1}`:                     `expected the name of a column`,
+		`{"user": "a",}`:             `expected the name of a column`,
+	} {
+		got, err := PartitionKeyFromJSON(compositeTypes, compositeNames, []byte(json))
+		require.ErrorContains(t, err, want, json)
+		assert.Nil(t, got)
+	}
+}
+
+func TestPartitionKeyFromText(t *testing.T) {
+	got, err := PartitionKeyFromText(singleKey, singleName, `a:7\:["x"`)
+	require.NoError(t, err)
+	assert.Equal(t, [][]byte{[]byte(`a:7\:["x"`)}, got, "a key of one column is its value")
+	for _, s := range []string{`a:7`, `["a", 7]`, ` {"user": "a", "Day": 7}`, `"a":7`, `"a":"7"`, `a: 7`} {
+		got, err := PartitionKeyFromText(compositeTypes, compositeNames, s)
+		require.NoError(t, err, s)
+		assert.Equal(t, sevenA, got, s)
+	}
+	for s, want := range map[string]string{
+		`a\:b:7`:       "a:b",
+		`a\\:7`:        `a\`,
+		`a\b:7`:        `a\b`,
+		`"a:b":7`:      "a:b",
+		`"\u0061\"":7`: `a"`,
+		`:7`:           "",
+		`"[a]":7`:      "[a]",
+		`it "is" so:7`: `it "is" so`,
+	} {
+		got, err := PartitionKeyFromText(compositeTypes, compositeNames, s)
+		require.NoError(t, err, s)
+		assert.Equal(t, want, string(got[0]), s)
+	}
+	clocks := []*Type{{Kind: Time}, {Kind: Inet}}
+	got, err = PartitionKeyFromText(clocks, compositeNames, `"10:30:00":"::1"`)
+	require.NoError(t, err)
+	assert.Len(t, got[1], 16)
+}
+
+func TestPartitionKeyFromTextSaysWhatIsWrong(t *testing.T) {
+	for s, want := range map[string]string{
+		`a`:      `expected 2 values with colons between them (user:Day), got 1; write a colon within a value as \:`,
+		`a:7:8`:  `got 3`,
+		`a:x`:    `column "Day": expected int, got string "x"`,
+		`a:`:     `column "Day": expected int, got string ""`,
+		`"a:7`:   `a string is not closed`,
+		`"a"7:8`: `"7:8" after a quoted value instead of a colon`,
+		`["a"]`:  `column "Day": a partition key of another form: missing`,
+	} {
+		got, err := PartitionKeyFromText(compositeTypes, compositeNames, s)
+		require.ErrorContains(t, err, want, s)
+		assert.Nil(t, got)
+	}
+	_, err := PartitionKeyFromText([]*Type{{Kind: Int}}, singleName, "x")
+	require.ErrorContains(t, err, `column "id": expected int, got string "x"`)
+	_, err = PartitionKeyFromText(compositeTypes, compositeNames, "a")
+	require.ErrorIs(t, err, ErrKeyForm)
+}

@@ -1,0 +1,147 @@
+// Package partition holds the nouns that every stage of a lookup shares: the
+// key of one partition, the rows read from it, and the result of asking for
+// it. It decides nothing; it only says what the words mean.
+package partition
+
+import (
+	"errors"
+	"fmt"
+)
+
+// MaxKeyBytes is the largest serialized partition key that Cassandra accepts,
+// in bytes (an unsigned 16-bit length in its storage format).
+const MaxKeyBytes = 65535
+
+// Errors of NewKey. They say which rule of Cassandra the key breaks.
+var (
+	// ErrEmptyKey means a single-column partition key of zero bytes, which
+	// Cassandra refuses ("Key may not be empty").
+	ErrEmptyKey = errors.New("a partition key may not be empty")
+	// ErrKeyTooLong means a key whose serialized form exceeds MaxKeyBytes.
+	ErrKeyTooLong = fmt.Errorf("a partition key may not exceed %d bytes", MaxKeyBytes)
+	// ErrNullKey means that a component of the key is null.
+	ErrNullKey = errors.New("a component of a partition key may not be null")
+)
+
+// Key is the partition key of one partition: the CQL-serialized value of each
+// of its columns, in key order. The zero Key is invalid; build one with NewKey.
+// A Key shares the slices it was built from and must not be modified.
+type Key struct {
+	components [][]byte
+	routing    []byte
+}
+
+// NewKey builds the key of a partition from the serialized values of its
+// partition key columns, in key order. A nil component is a null, which no key
+// may hold. It returns ErrEmptyKey, ErrNullKey or ErrKeyTooLong.
+func NewKey(components ...[]byte) (Key, error) {
+	if len(components) == 0 {
+		return Key{}, ErrEmptyKey
+	}
+	for _, c := range components {
+		if c == nil {
+			return Key{}, ErrNullKey
+		}
+	}
+	if len(components) == 1 {
+		switch c := components[0]; {
+		case len(c) == 0:
+			return Key{}, ErrEmptyKey
+		case len(c) > MaxKeyBytes:
+			return Key{}, ErrKeyTooLong
+		default:
+			return Key{components: components, routing: c}, nil
+		}
+	}
+	n := 0
+	for _, c := range components {
+		n += len(c) + 3
+	}
+	if n > MaxKeyBytes {
+		return Key{}, ErrKeyTooLong
+	}
+	// CompositeType: a 16-bit length, the bytes and an end-of-component zero.
+	routing := make([]byte, 0, n)
+	for _, c := range components {
+		routing = append(routing, byte(len(c)>>8), byte(len(c)))
+		routing = append(routing, c...)
+		routing = append(routing, 0)
+	}
+	return Key{components: components, routing: routing}, nil
+}
+
+// Components returns the serialized value of each partition key column, in key
+// order. The caller must not modify it.
+func (k Key) Components() [][]byte { return k.components }
+
+// Routing returns the bytes whose hash is the token of the partition: the value
+// itself for a single-column key, Cassandra's CompositeType form otherwise. Two
+// keys are the same partition exactly when these bytes are equal. The caller
+// must not modify it.
+func (k Key) Routing() []byte { return k.routing }
+
+// Row is one row of a partition: the cells of the columns that were asked for,
+// in the order they were asked, each in Cassandra's own serialized form. A nil
+// cell is null; a cell of length zero is an empty value.
+type Row [][]byte
+
+// Status says what became of one asked key. Every asked key ends with exactly
+// one.
+type Status uint8
+
+// The statuses of a key. The zero value is Pending, which never leaves the
+// proxy.
+const (
+	// Pending means that no answer has been decided yet.
+	Pending Status = iota
+	// Found means that a replica returned at least one row.
+	Found
+	// NotFound means that a replica answered and has no row for the key.
+	NotFound
+	// TimedOut means that the deadline passed before any replica answered.
+	TimedOut
+	// Unavailable means that no replica could be asked, or that the replicas
+	// asked could not reach the consistency level.
+	Unavailable
+	// Shed means that the proxy refused the key to protect itself or a host.
+	Shed
+	// TooLarge means that the rows exceed the limits of rows or bytes.
+	TooLarge
+	// Failed means that every replica failed to read the key.
+	Failed
+)
+
+var statusNames = [...]string{
+	"PENDING", "FOUND", "NOT_FOUND", "TIMED_OUT", "UNAVAILABLE", "SHED", "TOO_LARGE", "FAILED",
+}
+
+// Statuses lists every status a client can see, in the order of their values.
+var Statuses = []Status{Found, NotFound, TimedOut, Unavailable, Shed, TooLarge, Failed}
+
+// String returns the status as it appears in JSON and in metric labels, such as
+// NOT_FOUND.
+func (s Status) String() string {
+	if int(s) < len(statusNames) {
+		return statusNames[s]
+	}
+	return fmt.Sprintf("STATUS(%d)", uint8(s))
+}
+
+// Answered reports whether a replica has said what the key holds, so that
+// asking again would not tell more.
+func (s Status) Answered() bool { return s == Found || s == NotFound }
+
+// Result is what became of one key.
+type Result struct {
+	// Status is what became of the key.
+	Status Status
+	// Rows are the rows of the partition, in clustering order; empty unless
+	// Status is Found.
+	Rows []Row
+	// Bytes is the size of the cells in Rows, in bytes.
+	Bytes int
+	// Err says why the key was not answered; nil when Status is Found or
+	// NotFound. Its text holds no key, address or secret, and may be shown to
+	// clients.
+	Err error
+}

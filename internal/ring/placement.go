@@ -1,0 +1,122 @@
+package ring
+
+import (
+	"iter"
+	"math"
+	"slices"
+)
+
+// Placement is where the replicas of a replication lie. Keyspaces of equal
+// replication share one. It is immutable and safe for concurrent use.
+type Placement struct {
+	table *tokenTable
+	hosts []Host
+	// all and local are the replicas of each range; the same slice when every
+	// replica is local.
+	all, local []span
+	sets       []HostIndex
+}
+
+// span is a list of hosts within Placement.sets.
+type span struct{ from, to uint32 }
+
+// TokenRange is a range of tokens with its replicas.
+type TokenRange struct {
+	// Start is the token after which the range starts, End the last one in it.
+	// The first range wraps: its Start is the largest token of the ring. With a
+	// single token in the ring both are that token, and the range is everything.
+	Start, End int64
+	// Replicas are the replicas in ring order. They must not be modified.
+	Replicas []HostIndex
+}
+
+// Len returns the number of token ranges: one for each token of the ring.
+func (p *Placement) Len() int { return len(p.all) }
+
+// Range returns the index of the range that holds a token, from 0 to Len()-1, in
+// ascending order of the tokens at their ends.
+func (p *Placement) Range(token int64) int32 { return p.table.search(token) }
+
+// Replicas returns all replicas of a token in ring order, as nodetool
+// getendpoints does; never empty. The caller must not modify them.
+func (p *Placement) Replicas(token int64) []HostIndex {
+	return p.set(p.all[p.table.search(token)])
+}
+
+// Local returns the replicas of a token that lie in the local datacenter, in ring
+// order: all of them when the ring has no local datacenter, none when the
+// replication leaves it out. The caller must not modify them.
+func (p *Placement) Local(token int64) []HostIndex {
+	return p.set(p.local[p.table.search(token)])
+}
+
+// LocalAt returns what Local does for any token of the range with that index.
+func (p *Placement) LocalAt(index int32) []HostIndex { return p.set(p.local[index]) }
+
+// Ranges returns every token range in ascending order of its end.
+func (p *Placement) Ranges() iter.Seq[TokenRange] {
+	return func(yield func(TokenRange) bool) {
+		for i, s := range p.all {
+			if !yield(TokenRange{Start: p.table.start(i), End: p.table.tokens[i], Replicas: p.set(s)}) {
+				return
+			}
+		}
+	}
+}
+
+// set returns the hosts of a span, with no capacity to append into.
+func (p *Placement) set(s span) []HostIndex { return p.sets[s.from:s.to:s.to] }
+
+// newPlacement places every range.
+func newPlacement(r *Ring, s strategy) (*Placement, error) {
+	p := &Placement{table: r.table, hosts: r.hosts, all: make([]span, len(r.table.tokens))}
+	b := setBuilder{known: make(map[uint64]span)}
+	p.local = p.all
+	isLocal, filter := r.locals()
+	if filter {
+		p.local = make([]span, len(p.all))
+	}
+	var set []HostIndex
+	r.table.eachRange(len(r.hosts), func(i int, w *walk) {
+		set = s.place(w, set[:0])
+		p.all[i] = b.add(set)
+		if !filter {
+			return
+		}
+		kept := set[:0]
+		for _, h := range set {
+			if isLocal[h] {
+				kept = append(kept, h)
+			}
+		}
+		p.local[i] = b.add(kept)
+	})
+	if len(b.sets) > math.MaxUint32 {
+		return nil, ErrTooManyTokens
+	}
+	p.sets = b.sets
+	return p, nil
+}
+
+// setBuilder keeps equal lists of hosts once: 256 vnodes on 3 hosts are 768 ranges
+// but 6 lists.
+type setBuilder struct {
+	sets  []HostIndex
+	known map[uint64]span // by hash
+}
+
+// add returns where a list is kept. Of two lists with the same hash, which are
+// too rare to matter, only the later is found again.
+func (b *setBuilder) add(set []HostIndex) span {
+	hash := uint64(14695981039346656037)
+	for _, h := range set { // FNV-1a
+		hash = (hash ^ uint64(h)) * 1099511628211
+	}
+	if s, ok := b.known[hash]; ok && slices.Equal(b.sets[s.from:s.to], set) {
+		return s
+	}
+	s := span{from: uint32(len(b.sets)), to: uint32(len(b.sets) + len(set))}
+	b.sets = append(b.sets, set...)
+	b.known[hash] = s
+	return s
+}

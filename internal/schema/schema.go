@@ -1,0 +1,104 @@
+// Package schema is an immutable picture of the tables of a cluster: which
+// columns a table has, of which type, and which of them form the partition key.
+// It decides which names exist; who may read them is decided by lookup.
+package schema
+
+import (
+	"github.com/qosproxy/qosproxy/internal/cqltype"
+)
+
+// ColumnKind is the part a column plays in the primary key of its table.
+type ColumnKind uint8
+
+// The kinds of columns, in the order in which Cassandra lists them.
+const (
+	// PartitionKey columns choose the partition, and with it the replicas.
+	PartitionKey ColumnKind = iota
+	// Clustering columns order the rows within a partition.
+	Clustering
+	// Static columns are stored once per partition.
+	Static
+	// Regular columns are stored once per row.
+	Regular
+)
+
+// Column is one column of a table.
+type Column struct {
+	// Name is the name as Cassandra stores it, case preserved and unquoted.
+	Name string
+	// Type is the CQL type of the column; never nil.
+	Type *cqltype.Type
+	// Kind is the part the column plays in the primary key.
+	Kind ColumnKind
+}
+
+// Table is the definition of one table at one moment. It is immutable.
+type Table struct {
+	// Keyspace and Name are the names as Cassandra stores them, unquoted.
+	Keyspace, Name string
+	// ID is the table's id in system_schema.tables (a UUID); a table that is
+	// dropped and created again has another.
+	ID string
+	// PartitionKey and Clustering are the key columns in key order. Clustering
+	// is empty for a table with one row per partition.
+	PartitionKey, Clustering []Column
+	// Columns are all columns in the order of SELECT *: partition key,
+	// clustering, then static and regular columns by name.
+	Columns []Column
+
+	byName map[string]int
+}
+
+// NewTable returns a table with the given columns, which must be in the order of
+// SELECT *: partition key columns in key order, clustering columns in key order,
+// static columns by name, regular columns by name.
+func NewTable(keyspace, name, id string, columns []Column) *Table {
+	t := &Table{Keyspace: keyspace, Name: name, ID: id, Columns: columns, byName: make(map[string]int, len(columns))}
+	for i, c := range columns {
+		t.byName[c.Name] = i
+		switch c.Kind {
+		case PartitionKey:
+			t.PartitionKey = append(t.PartitionKey, c)
+		case Clustering:
+			t.Clustering = append(t.Clustering, c)
+		case Static, Regular:
+		}
+	}
+	return t
+}
+
+// Column returns the column of that name, as Cassandra stores it.
+func (t *Table) Column(name string) (Column, bool) {
+	i, ok := t.byName[name]
+	if !ok {
+		return Column{}, false
+	}
+	return t.Columns[i], true
+}
+
+// String returns keyspace.table.
+func (t *Table) String() string { return t.Keyspace + "." + t.Name }
+
+// Schema is every table of a cluster at one moment. It is immutable; a nil
+// Schema has no table.
+type Schema struct {
+	tables map[[2]string]*Table
+}
+
+// New returns a schema of the given tables.
+func New(tables []*Table) *Schema {
+	s := &Schema{tables: make(map[[2]string]*Table, len(tables))}
+	for _, t := range tables {
+		s.tables[[2]string{t.Keyspace, t.Name}] = t
+	}
+	return s
+}
+
+// Table returns the table of that name, as Cassandra stores both names.
+func (s *Schema) Table(keyspace, name string) (*Table, bool) {
+	if s == nil {
+		return nil, false
+	}
+	t, ok := s.tables[[2]string{keyspace, name}]
+	return t, ok
+}
