@@ -1,0 +1,235 @@
+package executor
+
+import (
+	"slices"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/planner"
+	"github.com/qosproxy/qosproxy/internal/ring"
+)
+
+// leastLeft is how much of the deadline must be left for a hedge to be of use.
+const leastLeft = time.Millisecond
+
+// hedgeDue hedges the attempts that are late now.
+func (r *run) hedgeDue() {
+	now := r.executor.now()
+	for i := range len(r.pending) {
+		if a := r.pending[i]; a.hedgeAt <= now {
+			a.hedgeAt = unset
+			if a.kind == KindFirst && !a.late && a.delay > 0 {
+				r.req.Table.noteLate(true)
+			}
+			if a.kind == KindHedge && !a.late {
+				for _, k := range a.keys {
+					r.keys[k].hedged = r.keys[k].reread
+				}
+			}
+			a.late = true
+			r.hedge(a, now)
+		}
+	}
+}
+
+// hedge plans the unanswered keys of a late attempt again over their other
+// replicas. ALWAYS is a wish for two attempts of every key, not a reaction to
+// slowness: it asks no budget.
+func (r *run) hedge(a *attempt, now int64) {
+	var keys []int32
+	for _, k := range a.keys {
+		if ks := &r.keys[k]; !ks.done && !ks.hedged {
+			keys = append(keys, k)
+		}
+	}
+	if len(keys) == 0 || !r.worthwhile(len(keys), now) {
+		return
+	}
+	plan, subset, stressed := r.replan(keys)
+	if len(plan.Groups) == 0 {
+		return
+	}
+	if !r.req.Policy.Always() && !r.affordable(a, len(subset)-len(plan.Unplaced), len(plan.Groups), stressed) {
+		r.deny(a, now)
+		return
+	}
+	for _, g := range plan.Groups {
+		for i, k := range g.Keys {
+			g.Keys[i] = subset[k]
+			r.keys[subset[k]].hedged = true
+		}
+		r.send(g.Host, g.Keys, KindHedge)
+	}
+}
+
+// worthwhile reports whether a hedge could still be answered in time.
+func (r *run) worthwhile(keys int, now int64) bool {
+	if r.deadline == unset {
+		return true
+	}
+	usual, _ := r.req.Table.latencies.Median(keys)
+	return time.Duration(r.deadline-now) >= max(usual, leastLeft)
+}
+
+// affordable reports whether a hedge of an attempt adds little to what the hosts
+// do anyway.
+func (r *run) affordable(a *attempt, keys, groups int, stressed bool) bool {
+	if r.executor.without.budgets {
+		return true
+	}
+	still := r.executor.without.reserve || a.flight.host.still(time.Duration(a.delay)/2)
+	return !stressed && !r.req.Table.mostlyLate() && r.req.Table.hedges.Withdraw(keys, groups, still)
+}
+
+// deny counts a hedge that was not made, once per attempt, and tries again when
+// the attempt is twice as late: by then the budget may have been filled, or the
+// host may have been shown to be a straggler.
+func (r *run) deny(a *attempt, now int64) {
+	if !a.denied {
+		a.denied = true
+		r.executor.metrics.hedges.WithLabelValues(hedgeDenied).Inc()
+	}
+	a.hedgeAt = now + a.delay
+	a.delay *= 2
+}
+
+// lose takes the failure of an attempt as a whole.
+func (r *run) lose(a *attempt, reason Reason) {
+	var keys []int32
+	for _, k := range a.keys {
+		if !r.keys[k].done {
+			keys = append(keys, k)
+		}
+	}
+	if len(keys) == 0 {
+		r.close(a, OutcomeLost, reason)
+		return
+	}
+	r.close(a, OutcomeFailed, reason)
+	r.failover(keys, reason)
+}
+
+// failover asks other replicas at once for keys whose attempt failed. A key that
+// another attempt is asking, which is not late yet, is left to that one; it takes
+// the place of the first and may itself be hedged.
+func (r *run) failover(keys []int32, reason Reason) {
+	again := keys[:0:0]
+	for _, k := range keys {
+		ks := &r.keys[k]
+		ks.last = reason
+		if reason != ReasonReadFailure {
+			ks.lastErr = nil
+		}
+		if ks.flying > 0 && r.awaited(k) {
+			ks.hedged = ks.reread
+			continue
+		}
+		again = append(again, k)
+	}
+	if r.executor.without.failover {
+		r.exhaust(again...)
+		return
+	}
+	plan, subset, _ := r.replan(again)
+	for _, i := range plan.Unplaced {
+		r.exhaust(subset[i])
+	}
+	for _, g := range plan.Groups {
+		for i, k := range g.Keys {
+			g.Keys[i] = subset[k]
+		}
+		r.retry(g, reason)
+	}
+}
+
+// retry sends one group of a fail-over, or as much of it as the budget allows.
+func (r *run) retry(g planner.Group, reason Reason) {
+	if paid := r.pay(len(g.Keys), reason); paid < len(g.Keys) {
+		r.exhaust(g.Keys[paid:]...)
+		g.Keys = g.Keys[:paid]
+	}
+	if len(g.Keys) == 0 {
+		return
+	}
+	if !r.send(g.Host, g.Keys, KindFailover) {
+		r.failover(g.Keys, reasonFull)
+		return
+	}
+	r.executor.metrics.failovers.WithLabelValues(string(reason)).Inc()
+}
+
+// pay returns how many of n keys may be asked again.
+func (r *run) pay(n int, reason Reason) int {
+	if reason.free() || r.executor.without.budgets || r.req.Table.retries.Withdraw(n) {
+		return n
+	}
+	for paid := range n {
+		if !r.req.Table.retries.Withdraw(1) {
+			return paid
+		}
+	}
+	return n
+}
+
+// awaited reports whether an attempt that is not late is asking the key.
+func (r *run) awaited(k int32) bool {
+	for _, a := range r.pending {
+		if a.late {
+			continue
+		}
+		if slices.Contains(a.keys, k) {
+			return true
+		}
+	}
+	return false
+}
+
+// exhaust ends keys that nobody else can be asked for, unless an attempt is still
+// on its way.
+func (r *run) exhaust(keys ...int32) {
+	for _, k := range keys {
+		ks := &r.keys[k]
+		if ks.flying > 0 {
+			continue
+		}
+		res := verdict(ks.last)
+		if ks.lastErr != nil {
+			res.Err = ks.lastErr
+		}
+		r.finish(k, res)
+	}
+}
+
+// replan groups keys by the replicas that were not asked yet, as things are at
+// this moment. The groups index into subset. Keys whose other replicas are all
+// full are unplaced, like those that have none left.
+func (r *run) replan(keys []int32) (plan planner.Plan, subset []int32, stressed bool) {
+	in := planner.Input{
+		Replicas: make([][]ring.HostIndex, len(keys)),
+		Hosts:    len(r.view.hosts),
+		Grouping: r.req.Grouping,
+		Cap:      r.req.Cap,
+		Near:     r.req.Near,
+		Seed:     r.executor.nextSeed(),
+	}
+	var block []ring.HostIndex
+	for i, k := range keys {
+		from := len(block)
+		var full bool
+		block, full = r.untried(k, block)
+		in.Replicas[i] = block[from:len(block):len(block)]
+		if full && from == len(block) {
+			r.keys[k].last = reasonFull
+		}
+	}
+	if r.req.Ranges != nil {
+		in.Ranges = make([]int32, len(keys))
+		for i, k := range keys {
+			in.Ranges[i] = r.req.Ranges[k]
+		}
+	}
+	s := r.executor.surveys.Get().(*survey)
+	defer r.executor.surveys.Put(s)
+	r.executor.look(r.view, r.req.Near, s)
+	in.Price, in.Avoid = s.price, s.avoid
+	return planner.Make(&in), keys, s.stressed
+}

@@ -1,0 +1,319 @@
+package executor
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/partition"
+)
+
+const second = time.Second
+
+// answersFrom is when a host first won a key for a lookup in a time.
+func answersFrom(b *bench, all []outcome, host string, from time.Duration) time.Duration {
+	for _, o := range all {
+		for _, a := range o.Attempts {
+			if h, _ := b.ring.Index(host); a.Host == b.ring.Host(h).Addr && o.at+a.Start >= from && a.Outcome == OutcomeWon {
+				return o.at + a.End
+			}
+		}
+	}
+	return unset
+}
+
+func TestFrozenHostCostsOneHedgeAndAnswersOnceThawed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hosts   int
+		without safeguards
+		holds   bool
+	}{
+		"three hosts":  {hosts: 3, holds: true},
+		"twelve hosts": {hosts: 12, holds: true},
+		"control: three hosts, suspects not avoided": {hosts: 3, without: safeguards{suspects: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(5, 6))
+				c := newCluster(usually(rng))
+				c.record = false
+				c.set("h1", frozen(c.usual, 10*second, 40*second))
+				b := newBench(t, newRing(t, tt.hosts, 3, 3), c, func(cfg *Config) { cfg.without = tt.without })
+				all := b.load(20*time.Millisecond, 45*second, 50, 125*time.Millisecond)
+
+				require.Zero(t, lost(between(all, 0, 10*second)))
+				usual := slowest(between(all, 0, 9*second))
+				first := slowest(between(all, 9*second, 10*second+100*time.Millisecond))
+				rest := slowest(between(all, 10*second+100*time.Millisecond, 40*second))
+				extra := extraRatio(between(all, 10*second, 40*second))
+				again := answersFrom(b, all, "h1", 40*second) - 40*second
+				t.Logf("slowest: usual %v, first 100 ms %v, while frozen %v; extra sub-queries %.2f %%; answers %v after the thaw; lost %d",
+					usual, first, rest, 100*extra, again, lost(all))
+				assert.Equal(t, tt.holds, lost(all) == 0)
+				assert.Equal(t, tt.holds, first <= usual+20*time.Millisecond && rest <= usual+20*time.Millisecond)
+				if tt.holds {
+					assert.LessOrEqual(t, extra, 0.05)
+					assert.LessOrEqual(t, again, second)
+				}
+			})
+		})
+	}
+}
+
+func TestLimpingHostIsAvoided(t *testing.T) {
+	for name, without := range map[string]bool{"avoided": false, "control: suspects not avoided": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(5, 6))
+				c := newCluster(usually(rng))
+				c.record = false
+				limp := c.usual
+				c.set("h1", func(at time.Duration, keys int) (time.Duration, error) {
+					took, err := limp(at, keys)
+					if at > 10*second && at < 70*second {
+						took *= 20
+					}
+					return took, err
+				})
+				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) { cfg.without.suspects = without })
+				all := b.load(20*time.Millisecond, 75*second, 50, 125*time.Millisecond)
+				limped := between(all, 10*second, 70*second)
+				late := 0
+				for _, o := range limped {
+					if o.took > 15*time.Millisecond {
+						late++
+					}
+				}
+				t.Logf("late %d of %d, slowest %v, extra sub-queries %.2f %%, lost %d, answers %v after", late, len(limped),
+					slowest(limped), 100*extraRatio(limped), lost(all), answersFrom(b, all, "h1", 70*second)-70*second)
+				assert.Equal(t, !without, late < len(limped)/100)
+				assert.Equal(t, !without, extraRatio(limped) <= 0.01)
+				assert.Equal(t, !without, slowest(limped) <= 25*time.Millisecond)
+			})
+		})
+	}
+}
+
+func TestPauseOfTheWholeClusterIsNotHedged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(5, 6))
+		c := newCluster(usually(rng))
+		for _, h := range []string{"h0", "h1", "h2"} {
+			c.set(h, frozen(c.usual, 10*second, 10*second+500*time.Millisecond))
+		}
+		b := newBench(t, newRing(t, 3, 3, 3), c, nil)
+		all := b.load(20*time.Millisecond, 15*second, 50, 2*second)
+		assert.Zero(t, lost(all))
+		hedges := 0
+		for _, o := range between(all, 9*second, 15*second) {
+			hedges += o.Hedges
+		}
+		after := slowest(between(all, 11*second, 15*second))
+		t.Logf("%d hedges, slowest %v, then %v", hedges, slowest(all), after)
+		assert.LessOrEqual(t, hedges, 5)
+		assert.Less(t, after, 5*time.Millisecond)
+		for _, h := range b.Health() {
+			assert.Equal(t, Healthy, h.State, h.Host.ID)
+		}
+	})
+}
+
+func TestHostThatFailsForEverLosesNoLookup(t *testing.T) {
+	long(t)
+	for _, reason := range []Reason{ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout,
+		ReasonOverloaded, ReasonReadFailure, ReasonInvalid, ReasonOther} {
+		for name, without := range map[string]bool{"": false, " control: fail-over switched off": true} {
+			t.Run(string(reason)+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					rng := rand.New(rand.NewPCG(5, 6))
+					c := newCluster(usually(rng))
+					c.set("h1", failing(reason))
+					b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) { cfg.without.failover = without })
+					all := b.load(20*time.Millisecond, 60*second, 50, 125*time.Millisecond)
+					assert.Equal(t, without, lost(all) > 0)
+					if !without {
+						assert.Less(t, slowest(all), 10*time.Millisecond, "fail-over is at once")
+					}
+					if reason == ReasonInvalid {
+						assert.Equal(t, Healthy, b.Health()[1].State, "a bad query ejects nobody")
+					} else {
+						assert.Equal(t, Ejected, b.Health()[1].State)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestEveryLookupEndsByItsDeadline(t *testing.T) {
+	for name, ignores := range map[string]bool{"a reader that never answers": false, "a reader that ignores its context": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var reader ReaderFunc = func(ctx context.Context, q *SubQuery) ([]partition.Result, error) {
+					if ignores {
+						time.Sleep(time.Hour)
+						q.Settled()
+						return make([]partition.Result, len(q.Keys)), nil
+					}
+					<-ctx.Done()
+					q.Settled()
+					return nil, ctx.Err()
+				}
+				b := newBench(t, newRing(t, 3, 3, 3), newCluster(silent()), func(cfg *Config) { cfg.Reader = reader })
+				for range 20 {
+					o := b.lookup(50, 50*time.Millisecond)
+					assert.Equal(t, 50*time.Millisecond, o.took)
+					assert.Equal(t, 50, o.count(partition.TimedOut))
+					assert.EqualError(t, o.results[0].Err, "no replica answered within 50ms")
+				}
+				time.Sleep(2 * time.Hour)
+				for _, h := range b.Health() {
+					assert.Zero(t, h.InflightKeys)
+				}
+			})
+		})
+	}
+}
+
+func TestDeadlineKeepsWhatHasBeenAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(after(10 * time.Millisecond))
+		c.set("h1", silent())
+		b := newBench(t, newRing(t, 3, 1, 1), c, nil)
+		o := b.lookup(50, 50*time.Millisecond)
+		assert.Equal(t, 50*time.Millisecond, o.took)
+		assert.NotZero(t, o.count(partition.TimedOut))
+		assert.NotZero(t, o.count(partition.Found))
+		assert.Equal(t, 50, o.count(partition.TimedOut)+o.count(partition.Found))
+		assert.Zero(t, o.Hedges, "there is no other replica")
+	})
+}
+
+func TestKeyWithoutReplicasLeftSaysWhy(t *testing.T) {
+	for reason, want := range map[Reason]partition.Status{
+		ReasonUnreachable:  partition.Unavailable,
+		ReasonDisconnected: partition.Unavailable,
+		ReasonUnavailable:  partition.Unavailable,
+		ReasonTimeout:      partition.TimedOut,
+		ReasonOverloaded:   partition.Shed,
+		ReasonReadFailure:  partition.Failed,
+		ReasonInvalid:      partition.Failed,
+		ReasonOther:        partition.Failed,
+		"made up":          partition.Failed,
+	} {
+		t.Run(string(reason), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, newRing(t, 3, 3, 3), newCluster(failing(reason)), nil)
+				o := b.lookup(10, second)
+				assert.Equal(t, 10, o.count(want))
+				assert.Zero(t, o.took)
+				require.Error(t, o.results[0].Err)
+				assert.NotContains(t, o.results[0].Err.Error(), "10.0.0")
+				assert.NotContains(t, o.results[0].Err.Error(), "scripted")
+				tried := make(map[string]int)
+				for _, a := range o.Attempts {
+					tried[a.Host] += len(a.Keys)
+				}
+				assert.Equal(t, map[string]int{"10.0.0.1:9042": 10, "10.0.0.2:9042": 10, "10.0.0.3:9042": 10}, tried)
+			})
+		})
+	}
+}
+
+func TestBadKeyFailsAlone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		bad   partition.Status
+		on    func(host string) bool
+		want  partition.Status
+		asked int
+	}{
+		"a key that every replica fails is asked of two": {partition.Failed, func(string) bool { return true }, partition.Failed, 2},
+		"a key that is too large is asked of one":        {partition.TooLarge, func(string) bool { return true }, partition.TooLarge, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(after(time.Millisecond))
+				b := newBench(t, newRing(t, 3, 3, 3), c, nil)
+				for range 30 {
+					req := b.request(20)
+					bad := req.Keys[7]
+					c.result = func(host string, k partition.Key) partition.Result {
+						if string(k.Routing()) == string(bad.Routing()) && tt.on(host) {
+							return partition.Result{Status: tt.bad, Err: assert.AnError}
+						}
+						return partition.Result{Status: partition.Found}
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), second)
+					o := b.run(ctx, req)
+					cancel()
+					assert.Equal(t, tt.want, o.results[7].Status)
+					assert.Equal(t, assert.AnError, o.results[7].Err)
+					assert.Equal(t, 19, o.count(partition.Found))
+					assert.Zero(t, o.Hedges)
+					assert.Equal(t, tt.asked-1, o.Failovers)
+				}
+				for _, h := range b.Health() {
+					assert.Equal(t, Healthy, h.State)
+				}
+			})
+		})
+	}
+}
+
+// A coordinator may itself wait for a frozen replica: one read in a hundred of the
+// well hosts then hangs for seconds, while all others are answered in time.
+func TestHangingReadsDoNotMakeAHostSuspect(t *testing.T) {
+	long(t)
+	for name, without := range map[string]bool{"overtaken": false, "control: whatever is owed counts": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(5, 6))
+				c := newCluster(usually(rng))
+				c.record = false
+				hanging := func(at time.Duration, keys int) (time.Duration, error) {
+					took, err := c.usual(at, keys)
+					if at > 10*second && rng.IntN(100) == 0 {
+						took = 5 * second
+					}
+					return took, err
+				}
+				c.set("h0", hanging)
+				c.set("h2", hanging)
+				c.set("h1", frozen(c.usual, 10*second, 40*second))
+				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) {
+					cfg.without.overtaking = without
+				})
+				all := b.load(20*time.Millisecond, 40*second, 50, second)
+				t.Logf("lost %d of %d, slowest %v", lost(all), len(all), slowest(all))
+				assert.Equal(t, !without, lost(all) == 0)
+				assert.Equal(t, !without, slowest(all) < 250*time.Millisecond)
+			})
+		})
+	}
+}
+
+func TestStalledMajorityIsAvoided(t *testing.T) {
+	for name, without := range map[string]bool{"avoided": false, "control: taken for load": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(usually(rand.New(rand.NewPCG(5, 6))))
+				c.record = false
+				for _, h := range []string{"h0", "h1"} {
+					c.set(h, frozen(c.usual, 2*second, 6*second))
+				}
+				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) { cfg.without.stalls = without })
+				all := b.load(20*time.Millisecond, 8*second, 50, second)
+				frozen := between(all, 2*second+100*time.Millisecond, 6*second)
+				t.Logf("lost %d of %d, of those from 0.1 s on %d, slowest %v", lost(all), len(all), lost(frozen), slowest(frozen))
+				assert.Equal(t, !without, lost(frozen) == 0)
+				assert.Equal(t, !without, slowest(frozen) < 20*time.Millisecond)
+				assert.Zero(t, lost(between(all, 7*second, 8*second)), "after the thaw")
+			})
+		})
+	}
+}

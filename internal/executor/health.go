@@ -1,0 +1,137 @@
+package executor
+
+import (
+	"math"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/ring"
+)
+
+// State is how a host is doing. Its value is that of the metric host_state.
+type State int
+
+// The states of a host.
+const (
+	// Healthy hosts are asked by price.
+	Healthy State = iota
+	// SlowStart is a host that was ejected, and is asked less at first.
+	SlowStart
+	// Probing is a host that was suspect or ejected, and has yet to show with
+	// single keys that it is well.
+	Probing
+	// Suspect is a host that owes an answer for too long. It is asked only for
+	// keys that have no other replica.
+	Suspect
+	// Ejected is a host that failed again and again. It is asked only for keys
+	// that have no other replica.
+	Ejected
+)
+
+var stateNames = [...]string{"healthy", "slow_start", "probing", "suspect", "ejected"}
+
+// String returns the state in lower case, such as slow_start.
+func (s State) String() string {
+	if s < 0 || int(s) >= len(stateNames) {
+		return "unknown"
+	}
+	return stateNames[s]
+}
+
+// String returns the name that the state has in logs.
+func (s state) String() string {
+	switch s {
+	case stateProbing:
+		return Probing.String()
+	case stateSuspect:
+		return Suspect.String()
+	case stateEjected:
+		return Ejected.String()
+	case stateHealthy:
+	}
+	return Healthy.String()
+}
+
+// HostHealth is how one host is doing at one moment.
+type HostHealth struct {
+	// Host is the host as the ring describes it.
+	Host ring.Host
+	// State is its state.
+	State State
+	// InflightKeys are the keys it owes an answer for, and InflightSubQueries
+	// the sub-queries these came in; abandoned ones are included.
+	InflightKeys, InflightSubQueries int
+	// Latency is the moving average of its answers; 0 before the first.
+	Latency time.Duration
+	// Price is what the next plan would reckon for the host, relative to 1 for a
+	// usual idle one; its recent share is left out.
+	Price float64
+	// OldestOutstanding is how long it has owed its oldest answer; 0 for none.
+	OldestOutstanding time.Duration
+	// Failures are the failures since its last answer.
+	Failures int
+	// ProbeIn is in how long it may be probed; 0 when it need not be.
+	ProbeIn time.Duration
+}
+
+// Health returns how each host of the current snapshot is doing, in the order of
+// its hosts; nil before the first snapshot. Hosts that hold no data for this
+// proxy (no tokens, or another datacenter) are left out.
+func (e *Executor) Health() []HostHealth {
+	if e.current == nil {
+		return nil
+	}
+	r := e.current()
+	if r == nil {
+		return nil
+	}
+	v := e.view(r)
+	out := make([]HostHealth, 0, len(v.data))
+	for _, i := range v.data {
+		out = append(out, v.hosts[i].health(e.now()))
+	}
+	return out
+}
+
+func (h *host) health(now int64) HostHealth {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := HostHealth{
+		Host:               h.Host,
+		State:              h.state(now),
+		InflightKeys:       int(h.keys.Load()),
+		InflightSubQueries: int(h.subQueries.Load()),
+		Latency:            time.Duration(math.Float64frombits(h.latency.Load()) * float64(time.Second)),
+		Price:              h.price(now),
+		Failures:           h.trouble.failures,
+	}
+	if h.oldest != nil {
+		out.OldestOutstanding = time.Duration(now - h.oldest.sent)
+	}
+	if at := h.probeAt.Load(); at != unset {
+		out.ProbeIn = time.Duration(max(at-now, 0))
+	}
+	return out
+}
+
+// state is the state as the world sees it. The mutex is held.
+func (h *host) state(now int64) State {
+	switch state(h.current.Load()) {
+	case stateSuspect:
+		return Suspect
+	case stateProbing:
+		return Probing
+	case stateEjected:
+		if h.probing.Load() {
+			return Probing
+		}
+		return Ejected
+	case stateHealthy:
+	}
+	switch {
+	case h.late(now):
+		return Suspect
+	case h.slowUntil.Load() > now:
+		return SlowStart
+	}
+	return Healthy
+}

@@ -1,0 +1,223 @@
+package executor
+
+import (
+	"bytes"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/hedge"
+	"github.com/qosproxy/qosproxy/internal/planner"
+)
+
+func TestClusterThatRefusesEverythingIsNotStormed(t *testing.T) {
+	long(t)
+	for name, without := range map[string]bool{"within the budget": false, "control: budgets switched off": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(failing(ReasonOverloaded))
+				c.record = false
+				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) {
+					cfg.without.budgets = without
+					cfg.without.ejection = true
+				})
+				keys, again := 0, 0
+				for _, o := range b.load(20*time.Millisecond, 100*second, 50, second) {
+					keys += len(o.results)
+					for _, a := range o.Attempts {
+						if a.Kind == KindFailover {
+							again += len(a.Keys)
+						}
+					}
+				}
+				ratio := float64(again) / float64(keys)
+				t.Logf("asked again: %.1f %% of the keys", 100*ratio)
+				assert.Equal(t, without, ratio > retryRatio+0.01)
+			})
+		})
+	}
+}
+
+func TestUsualStragglersLeaveEnoughForAPause(t *testing.T) {
+	long(t)
+	for name, without := range map[string]bool{"with a reserve": false, "control: reserve switched off": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(5, 6))
+				usual := usually(rng)
+				// Twice as many groups are slow as the budget has tokens for.
+				c := newCluster(func(at time.Duration, keys int) (time.Duration, error) {
+					if rng.IntN(25) == 0 {
+						return 15*time.Millisecond + 500*time.Microsecond, nil
+					}
+					return usual(at, keys)
+				})
+				c.record = false
+				c.set("h1", frozen(c.usual, 6*second, 6*second+300*time.Millisecond))
+				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) { cfg.without.reserve = without })
+				all := b.load(2*time.Millisecond, 7*second, 50, second)
+				took := slowest(between(all, 6*second-25*time.Millisecond, 7*second))
+				t.Logf("slowest lookup of the pause: %s", took)
+				assert.Equal(t, without, took > 60*time.Millisecond)
+			})
+		})
+	}
+}
+
+func TestAnswerOfALoserIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(after(time.Millisecond))
+		b := newBench(t, newRing(t, 3, 3, 1), c, func(cfg *Config) { cfg.without.suspects = true })
+		b.budget = 1
+		c.set("h1", after(80*time.Millisecond))
+		for range 600 {
+			o := b.lookup(1, second)
+			assert.LessOrEqual(t, o.took, 16*time.Millisecond)
+			time.Sleep(200 * time.Millisecond)
+		}
+		// The hedges won after 16 ms; the percentile says what the host takes.
+		assert.InDelta(t, float64(80*time.Millisecond), float64(b.state().latencies.Quantile(0.99, 1)), float64(3*time.Millisecond))
+	})
+}
+
+func TestHedgeIsNotMadeWhenItCouldNotBeAnswered(t *testing.T) {
+	for name, tt := range map[string]struct {
+		timeout time.Duration
+		hedges  int
+	}{
+		"half a millisecond is left": {15*time.Millisecond + 500*time.Microsecond, 0},
+		"control: two are left":      {17 * time.Millisecond, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, newRing(t, 3, 3, 3), newCluster(after(100*time.Millisecond)), nil)
+				assert.Equal(t, tt.hedges, b.lookup(1, tt.timeout).Hedges)
+			})
+		})
+	}
+}
+
+func TestHedgeThatFailsMovesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(silent())
+		b := newBench(t, newRing(t, 3, 3, 3), c, nil)
+		calls := 0
+		c.usual = func(time.Duration, int) (time.Duration, error) {
+			calls++
+			switch calls {
+			case 1:
+				return -1, nil
+			case 2:
+				return time.Millisecond, &ReadError{Reason: ReasonOverloaded, Err: assert.AnError}
+			}
+			return time.Millisecond, nil
+		}
+		o := b.lookup(1, second)
+		assert.Equal(t, 17*time.Millisecond, o.took)
+		assert.Zero(t, lost([]outcome{o}))
+		require.Len(t, o.Attempts, 3)
+		kinds := []string{o.Attempts[0].Kind, o.Attempts[1].Kind, o.Attempts[2].Kind}
+		assert.Equal(t, []string{KindFirst, KindHedge, KindFailover}, kinds)
+		assert.Equal(t, "overloaded", o.Attempts[1].Err)
+	})
+}
+
+func TestFailureOfTheFirstLeavesItsKeyToTheHedge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(nil)
+		calls := 0
+		c.usual = func(time.Duration, int) (time.Duration, error) {
+			calls++
+			if calls == 1 {
+				return 16 * time.Millisecond, &ReadError{Reason: ReasonTimeout, Err: assert.AnError}
+			}
+			return 5 * time.Millisecond, nil
+		}
+		b := newBench(t, newRing(t, 3, 3, 3), c, nil)
+		o := b.lookup(1, second)
+		assert.Equal(t, 20*time.Millisecond, o.took)
+		assert.Zero(t, lost([]outcome{o}))
+		assert.Equal(t, 2, o.SubQueries, "the hedge is on its way: no third")
+	})
+}
+
+func TestGroupingsAreExecutedAlike(t *testing.T) {
+	for _, grouping := range []planner.Grouping{planner.Cover, planner.Owner, planner.Range, planner.Single} {
+		t.Run(grouping.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(5, 6))
+				c := newCluster(usually(rng))
+				c.set("h2", frozen(c.usual, 0, time.Hour))
+				b := newBench(t, newRing(t, 6, 3, 3), c, nil)
+				for range 20 {
+					req := b.request(50)
+					req.Grouping = grouping
+					o := b.run(t.Context(), req)
+					assert.Zero(t, lost([]outcome{o}))
+				}
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
+
+func TestChangesOfStateAreLoggedByAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		rng := rand.New(rand.NewPCG(5, 6))
+		c := newCluster(usually(rng))
+		c.set("h1", frozen(c.usual, 2*second, 4*second))
+		b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) { cfg.Logger = slog.New(slog.NewTextHandler(&out, nil)) })
+		b.load(20*time.Millisecond, 6*second, 50, second)
+		c.set("h1", failing(ReasonDisconnected))
+		b.load(20*time.Millisecond, 2*second, 50, second)
+		assert.Contains(t, out.String(), "host=10.0.0.2:9042 state=suspect was=healthy")
+		assert.Contains(t, out.String(), "host=10.0.0.2:9042 state=ejected was=healthy")
+		assert.Contains(t, out.String(), "reason=disconnected")
+	})
+}
+
+func TestTableIsMadeOnce(t *testing.T) {
+	b := newBench(t, newRing(t, 1, 1, 1), newCluster(after(0)), nil)
+	assert.Same(t, b.Table("ks.t", 0.02), b.Table("ks.t", 0.5))
+	assert.NotSame(t, b.Table("ks.t", 0.02), b.Table("ks.u", 0.02))
+}
+
+func TestLimitsDefaultFieldByField(t *testing.T) {
+	l := Limits{InflightKeys: 7, EjectMin: time.Minute}.orDefault()
+	assert.Equal(t, 7, l.InflightKeys)
+	assert.Equal(t, time.Minute, l.EjectMin)
+	assert.Equal(t, time.Minute, l.EjectMax, "never below the shortest")
+	assert.Equal(t, DefaultLimits(), Limits{}.orDefault())
+}
+
+func TestShareDecaysWithLookups(t *testing.T) {
+	var s share
+	s.add(100, 0)
+	assert.InDelta(t, 100, s.at(0), 0.001)
+	assert.InDelta(t, 36.79, s.at(shareMemory), 0.01)
+	s.add(10, shareMemory)
+	assert.InDelta(t, 46.79, s.at(shareMemory), 0.01)
+	assert.InDelta(t, 46.79, s.at(shareMemory-10), 0.01, "a lookup that was overtaken does not grow it")
+	var wrapped share
+	wrapped.add(100, 1<<32-1)
+	assert.InDelta(t, 99.8, wrapped.at(0), 0.01)
+}
+
+func TestMostlyLateNeedsMoreThanAStraggler(t *testing.T) {
+	var s TableState
+	for i := range 3000 {
+		s.noteLate(i%3 == 0)
+	}
+	assert.False(t, s.mostlyLate(), "a third is late when one of three hosts is")
+	for range 60 {
+		s.noteLate(true)
+	}
+	assert.True(t, s.mostlyLate())
+	assert.Equal(t, hedge.Fallback*3, s.suspectAfter(0, 1))
+}

@@ -1,0 +1,163 @@
+package executor
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The outcomes of a hedge, as a metric label.
+const (
+	hedgeWon    = "won"
+	hedgeLost   = "lost"
+	hedgeDenied = "denied"
+)
+
+type metrics struct {
+	durations  *prometheus.HistogramVec
+	subQueries *prometheus.CounterVec
+	hedges     *prometheus.CounterVec
+	failovers  *prometheus.CounterVec
+	changes    *prometheus.CounterVec
+
+	sent map[string]prometheus.Counter
+
+	mu    sync.Mutex
+	addrs map[string]bool
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "qosproxy_subquery_duration_seconds",
+			Help: "Time from sending a sub-query to the answer of its host, abandoned ones included, failed ones not.",
+			Buckets: []float64{.0005, .001, .002, .003, .005, .0075, .010, .015, .020, .030, .050,
+				.0625, .075, .1, .125, .25, .5, 1, 2.5, 5, 10, 30},
+			NativeHistogramBucketFactor:     1.1,
+			NativeHistogramMaxBucketNumber:  100,
+			NativeHistogramMinResetDuration: time.Hour,
+		}, []string{"host", "attempt"}),
+		subQueries: counters("qosproxy_subqueries_total", "Sub-queries sent: first, hedge, failover, and probes of avoided hosts.", "attempt"),
+		hedges: counters("qosproxy_hedges_total",
+			"Hedges by outcome: won answered some key first, lost did not, denied were not sent for want of budget or for overload.", "outcome"),
+		failovers: counters("qosproxy_failovers_total", "Sub-queries sent because another failed, by the reason of its failure.", "reason"),
+		changes:   counters("qosproxy_host_state_changes_total", "Times a host has entered a state.", "host", "state"),
+		sent:      make(map[string]prometheus.Counter),
+		addrs:     make(map[string]bool),
+	}
+	for _, kind := range []string{KindFirst, KindHedge, KindFailover, KindProbe} {
+		m.sent[kind] = m.subQueries.WithLabelValues(kind)
+	}
+	// A rate needs the zero before the first.
+	for _, outcome := range []string{hedgeWon, hedgeLost, hedgeDenied} {
+		m.hedges.WithLabelValues(outcome)
+	}
+	for _, r := range []Reason{ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout,
+		ReasonOverloaded, ReasonReadFailure, ReasonInvalid, ReasonOther, reasonFull} {
+		m.failovers.WithLabelValues(string(r))
+	}
+	return m
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func (m *metrics) register(to prometheus.Registerer, e *Executor) error {
+	var errs []error
+	for _, c := range []prometheus.Collector{m.durations, m.subQueries, m.hedges, m.failovers, m.changes, hostCollector{e}} {
+		errs = append(errs, to.Register(c))
+	}
+	return errors.Join(errs...)
+}
+
+func (m *metrics) subQuery(kind string) prometheus.Counter { return m.sent[kind] }
+
+// hostMetrics are the series of one host, looked up once.
+type hostMetrics struct {
+	first, hedge, failover, probe prometheus.Observer
+	states                        [stateEjected + 1]prometheus.Counter
+}
+
+func (m *metrics) host(addr string) hostMetrics {
+	m.mu.Lock()
+	m.addrs[addr] = true
+	m.mu.Unlock()
+	h := hostMetrics{
+		first:    m.durations.WithLabelValues(addr, KindFirst),
+		hedge:    m.durations.WithLabelValues(addr, KindHedge),
+		failover: m.durations.WithLabelValues(addr, KindFailover),
+		probe:    m.durations.WithLabelValues(addr, KindProbe),
+	}
+	for s := range h.states {
+		h.states[s] = m.changes.WithLabelValues(addr, state(s).String())
+	}
+	return h
+}
+
+func (h *hostMetrics) duration(kind string) prometheus.Observer {
+	switch kind {
+	case KindHedge:
+		return h.hedge
+	case KindFailover:
+		return h.failover
+	case KindProbe:
+		return h.probe
+	}
+	return h.first
+}
+
+func (h *hostMetrics) changes(s state) prometheus.Counter { return h.states[s] }
+
+// forget drops the series of addresses that no kept snapshot has, or a cluster
+// whose nodes are replaced day by day would fill the registry.
+func (m *metrics) forget(views []*view) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	gone := make(map[string]bool, len(m.addrs))
+	for addr := range m.addrs {
+		gone[addr] = true
+	}
+	for _, v := range views {
+		for _, h := range v.hosts {
+			delete(gone, h.Addr)
+		}
+	}
+	for addr := range gone {
+		delete(m.addrs, addr)
+		m.durations.DeletePartialMatch(prometheus.Labels{"host": addr})
+		m.changes.DeletePartialMatch(prometheus.Labels{"host": addr})
+	}
+}
+
+// hostCollector reads the state of the hosts when it is scraped, so that it is
+// never stale and a host that has left leaves no series behind.
+type hostCollector struct{ executor *Executor }
+
+var (
+	hostStateDesc = prometheus.NewDesc("qosproxy_host_state",
+		"State of the host: 0 healthy, 1 slow_start, 2 probing, 3 suspect, 4 ejected.", []string{"host"}, nil)
+	hostInflightDesc = prometheus.NewDesc("qosproxy_host_inflight",
+		"Keys for which the host owes an answer, abandoned ones included.", []string{"host"}, nil)
+	hostLatencyDesc = prometheus.NewDesc("qosproxy_host_latency_seconds",
+		"Moving average of the latency of the host's answers.", []string{"host"}, nil)
+)
+
+// Describe sends the descriptions of the metrics of hosts.
+func (c hostCollector) Describe(to chan<- *prometheus.Desc) {
+	to <- hostStateDesc
+	to <- hostInflightDesc
+	to <- hostLatencyDesc
+}
+
+// Collect sends the metrics of each host of the current snapshot.
+func (c hostCollector) Collect(to chan<- prometheus.Metric) {
+	for _, h := range c.executor.Health() {
+		addr := h.Host.Addr
+		to <- prometheus.MustNewConstMetric(hostStateDesc, prometheus.GaugeValue, float64(h.State), addr)
+		to <- prometheus.MustNewConstMetric(hostInflightDesc, prometheus.GaugeValue, float64(h.InflightKeys), addr)
+		to <- prometheus.MustNewConstMetric(hostLatencyDesc, prometheus.GaugeValue, h.Latency.Seconds(), addr)
+	}
+}

@@ -1,0 +1,80 @@
+package executor
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/hedge"
+)
+
+// TableState is what the executor remembers of one table: how long its groups
+// take, and what may still be spent on asking again. Safe for concurrent use.
+type TableState struct {
+	latencies hedge.Latencies
+	hedges    *hedge.Allowance
+	retries   *hedge.Budget
+	// late is the recent share of first attempts that reached their hedge delay,
+	// as the bits of a float64.
+	late atomic.Uint64
+}
+
+// What fail-over may spend: half of the keys asked, so that one dead host of
+// three (a third of the keys) is made up for without end, while a cluster that
+// refuses everything is asked one and a half times and not RF times.
+const (
+	retryRatio = 0.5
+	retryBurst = 2000
+	retryFloor = 10
+)
+
+// Table returns the state of the table of that name, keyspace.table, made on
+// first use with hedgeBudget as the share of its keys that may be asked twice.
+func (e *Executor) Table(name string, hedgeBudget float64) *TableState {
+	if t, ok := e.tables.Load(name); ok {
+		return t.(*TableState)
+	}
+	t, _ := e.tables.LoadOrStore(name, &TableState{
+		hedges:  hedge.NewAllowance(hedgeBudget),
+		retries: hedge.NewBudget(hedge.Limits{Ratio: retryRatio, Burst: retryBurst, Floor: retryFloor}),
+	})
+	return t.(*TableState)
+}
+
+// lateMemory is over how many first attempts their lateness is averaged.
+const lateMemory = 64
+
+// noteLate records whether a first attempt was late.
+func (t *TableState) noteLate(late bool) {
+	x := 0.0
+	if late {
+		x = 1
+	}
+	for {
+		bits := t.late.Load()
+		v := math.Float64frombits(bits)
+		if v == x || t.late.CompareAndSwap(bits, math.Float64bits(v+(x-v)/lateMemory)) {
+			return
+		}
+	}
+}
+
+// mostlyLate reports whether more than half of the recent first attempts were
+// late. That is load, which hedging would add to, and not a straggler.
+func (t *TableState) mostlyLate() bool { return math.Float64frombits(t.late.Load()) > 0.5 }
+
+// delayOf is after how long a group of this size is hedged; false for never.
+func (t *TableState) delayOf(p hedge.Policy, size int) (time.Duration, bool) {
+	return p.Delay(t.latencies.Of(size))
+}
+
+// suspectAfter is how long a host may owe an answer to a group of this size
+// before it is suspect: the delay after which the group is hedged, and three
+// times what 95 of 100 such groups take. A delay of 0 (of NONE or ALWAYS) says
+// nothing of what is slow.
+func (t *TableState) suspectAfter(delay time.Duration, size int) time.Duration {
+	if delay <= 0 {
+		delay = hedge.Fallback
+	}
+	return max(delay, 3*t.latencies.Quantile(0.95, size))
+}

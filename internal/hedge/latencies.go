@@ -1,0 +1,179 @@
+package hedge
+
+import (
+	"math"
+	"math/bits"
+	"sync"
+	"time"
+)
+
+// Fallback is the latency that is assumed until enough answers were seen: the
+// delay that a lookup of some 50 keys is hedged at by default.
+const Fallback = 15 * time.Millisecond
+
+// groupSizes are the upper bounds, in keys, of the classes of group sizes that
+// are measured apart; a last class takes all larger groups. A group of 26 keys
+// takes many times longer than a group of one, and one percentile over both
+// would hedge every large group and no small one.
+var groupSizes = [...]int{1, 2, 4, 7, 11, 17, 26}
+
+const (
+	// window is how many answers of a size class are remembered.
+	window = 2048
+	// minSamples is how many answers a percentile needs at least; a high one
+	// needs more, see enough.
+	minSamples = 50
+	// refresh is after how many answers a percentile is counted again.
+	refresh = 32
+)
+
+// Latencies are the latencies of the last first attempts on a table, by group
+// size: for each class of sizes the last 2048, to a resolution of 3 %. They must
+// be uncensored: an attempt that lost to its hedge is observed as well, when its
+// host answers, or the percentiles would drift down with each hedge won. Safe
+// for concurrent use; the zero Latencies is empty and ready.
+type Latencies struct {
+	classes [len(groupSizes) + 1]class
+}
+
+// Observe records that a first attempt for a group of size keys took d.
+func (l *Latencies) Observe(size int, d time.Duration) {
+	l.classes[classOf(size)].observe(d)
+}
+
+// Quantile returns the latency that a fraction p of the groups of about this
+// size did not exceed. While that class has too few answers (50, and 1/(1-p) as
+// far as the window reaches) the next larger class with enough is used, then the
+// largest smaller one but at least Fallback, then Fallback alone.
+func (l *Latencies) Quantile(p float64, size int) time.Duration {
+	at := classOf(size)
+	for i := at; i < len(l.classes); i++ {
+		if d, ok := l.classes[i].quantile(p); ok {
+			return d
+		}
+	}
+	for i := at - 1; i >= 0; i-- {
+		if d, ok := l.classes[i].quantile(p); ok {
+			return max(d, Fallback)
+		}
+	}
+	return Fallback
+}
+
+// Median returns what a group of about this size costs, and whether enough were
+// seen to say.
+func (l *Latencies) Median(size int) (time.Duration, bool) {
+	return l.classes[classOf(size)].quantile(0.5)
+}
+
+// Sized are the latencies of groups of one size.
+type Sized struct {
+	latencies *Latencies
+	size      int
+}
+
+// Of returns the latencies of groups of size keys, as Policy.Delay takes them.
+func (l *Latencies) Of(size int) Sized { return Sized{latencies: l, size: size} }
+
+// Quantile is Latencies.Quantile for the size.
+func (s Sized) Quantile(p float64) time.Duration { return s.latencies.Quantile(p, s.size) }
+
+func classOf(size int) int {
+	for i, most := range groupSizes {
+		if size <= most {
+			return i
+		}
+	}
+	return len(groupSizes)
+}
+
+// class is a sliding histogram: the cells of the last answers, and how many of
+// them fall into each cell.
+type class struct {
+	mu     sync.Mutex
+	seen   uint64
+	recent [window]uint16
+	counts [cells]uint16
+	cached [3]cachedQuantile
+}
+
+type cachedQuantile struct {
+	p     float64
+	value time.Duration
+	at    uint64
+}
+
+func (c *class) observe(d time.Duration) {
+	cell := cellOf(d)
+	c.mu.Lock()
+	slot := &c.recent[c.seen%window]
+	if c.seen >= window {
+		c.counts[*slot]--
+	}
+	*slot = cell
+	c.counts[cell]++
+	c.seen++
+	c.mu.Unlock()
+}
+
+func (c *class) quantile(p float64) (time.Duration, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seen < enough(p) {
+		return 0, false
+	}
+	for i := range c.cached {
+		q := &c.cached[i]
+		if q.at == 0 || q.p == p {
+			if q.at == 0 || c.seen-q.at >= refresh {
+				*q = cachedQuantile{p: p, value: c.count(p), at: c.seen}
+			}
+			return q.value, true
+		}
+	}
+	return c.count(p), true
+}
+
+// count finds the quantile from the top, where the percentiles of interest are.
+func (c *class) count(p float64) time.Duration {
+	n := min(c.seen, window)
+	above := n - uint64(math.Ceil(p*float64(n)-1e-9))
+	for cell := cells - 1; cell >= 0; cell-- {
+		k := uint64(c.counts[cell])
+		if k > above {
+			return valueOf(cell)
+		}
+		above -= k
+	}
+	return 0
+}
+
+// enough is how many answers a quantile needs to mean anything: one beyond it.
+func enough(p float64) uint64 {
+	return uint64(min(max(minSamples, math.Ceil(1/(1-p)-1e-9)), window))
+}
+
+// The cells of a histogram are 32 to each power of two of microseconds, up to
+// 2^27 µs (134 s); longer latencies fall into the last.
+const (
+	cellBits = 5
+	maxBits  = 27
+	cells    = (maxBits - cellBits + 1) << cellBits
+)
+
+func cellOf(d time.Duration) uint16 {
+	us := uint64(max(d, 0) / time.Microsecond)
+	if us >= 1<<maxBits {
+		return cells - 1
+	}
+	shift := max(bits.Len64(us)-cellBits-1, 0)
+	return uint16(uint64(shift)<<cellBits + us>>shift)
+}
+
+// valueOf returns the largest latency of a cell, so that a quantile is never
+// understated.
+func valueOf(cell int) time.Duration {
+	shift := max(cell>>cellBits-1, 0)
+	us := uint64(cell-shift<<cellBits+1)<<shift - 1
+	return time.Duration(us) * time.Microsecond
+}

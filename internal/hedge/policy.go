@@ -1,0 +1,116 @@
+// Package hedge decides when a late read is asked again: delay policies in the
+// words of Cassandra's speculative_retry, the latencies they are fed with, and
+// the budgets that keep hedges from adding to an overload.
+package hedge
+
+import (
+	"strconv"
+	"time"
+)
+
+// kind is the word of a policy.
+type kind uint8
+
+const (
+	never kind = iota
+	always
+	fixed
+	percentile
+	minimum
+	maximum
+)
+
+// Policy says how long to wait for a first attempt before asking again. The
+// zero Policy is NONE. Policies are comparable with ==.
+type Policy struct {
+	kind  kind
+	delay time.Duration
+	// quantile is the percentile as a fraction, 0.99 for 99p.
+	quantile float64
+}
+
+// Fixed returns the policy that waits for d. A d of zero or less is NONE: to ask
+// at once is ALWAYS, which is said in words.
+func Fixed(d time.Duration) Policy {
+	if d <= 0 {
+		return Policy{}
+	}
+	return Policy{kind: fixed, delay: d}
+}
+
+// Quantiles are the latencies that a policy in percentiles refers to.
+type Quantiles interface {
+	// Quantile returns the latency that a fraction p of the answers, between 0
+	// and 1 exclusive, did not exceed.
+	Quantile(p float64) time.Duration
+}
+
+// Delay returns how long to wait before asking again. It is 0 for ALWAYS; ok is
+// false for NONE, which never asks again. The latencies q are used by policies
+// in percentiles alone, and may be nil otherwise.
+func (p Policy) Delay(q Quantiles) (d time.Duration, ok bool) {
+	switch p.kind {
+	case always:
+		return 0, true
+	case fixed:
+		return p.delay, true
+	case percentile:
+		return q.Quantile(p.quantile), true
+	case minimum:
+		return min(p.delay, q.Quantile(p.quantile)), true
+	case maximum:
+		return max(p.delay, q.Quantile(p.quantile)), true
+	case never:
+	}
+	return 0, false
+}
+
+// Always reports whether the policy is ALWAYS, which asks a second replica of
+// every key at once and so is no matter for a budget.
+func (p Policy) Always() bool { return p.kind == always }
+
+// Never reports whether the policy is NONE.
+func (p Policy) Never() bool { return p.kind == never }
+
+// String returns the policy in its canonical form, which ParsePolicy reads:
+// NONE, ALWAYS, 15ms, 99p, MIN(99p,15ms) or MAX(99p,15ms).
+func (p Policy) String() string {
+	switch p.kind {
+	case always:
+		return "ALWAYS"
+	case fixed:
+		return p.millis()
+	case percentile:
+		return p.percent()
+	case minimum:
+		return "MIN(" + p.percent() + "," + p.millis() + ")"
+	case maximum:
+		return "MAX(" + p.percent() + "," + p.millis() + ")"
+	case never:
+	}
+	return "NONE"
+}
+
+func (p Policy) millis() string {
+	return strconv.FormatFloat(float64(p.delay)/float64(time.Millisecond), 'f', -1, 64) + "ms"
+}
+
+func (p Policy) percent() string {
+	// Rounded to the ten decimals that ParsePolicy accepts, so that 99.9 does not
+	// come back as 99.90000000000001.
+	v, _ := strconv.ParseFloat(strconv.FormatFloat(p.quantile*100, 'f', 10, 64), 64)
+	return strconv.FormatFloat(v, 'f', -1, 64) + "p"
+}
+
+// MarshalText returns the canonical form.
+func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads what ParsePolicy reads.
+func (p *Policy) UnmarshalText(text []byte) error {
+	v, err := ParsePolicy(string(text))
+	if err != nil {
+		return err
+	}
+	*p = v
+	return nil
+}
