@@ -1,0 +1,148 @@
+package cassandra
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+	"golang.org/x/sync/errgroup"
+)
+
+// Client is a plain session for administration: data definition and loading.
+// It is safe for concurrent use. The proxy's reads go through a Cluster.
+type Client struct {
+	session *gocql.Session
+}
+
+// Connect opens a session to the cluster. It fails when no contact point
+// answers before ctx ends or the connection attempts are used up.
+func Connect(ctx context.Context, cfg Config) (*Client, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	d := driverConfig(cfg)
+	if d.Consistency, err = consistency(cfg.Consistency); err != nil {
+		return nil, err
+	}
+	// Data definition waits for the whole cluster, which takes its time while
+	// nodes are joining.
+	d.Timeout = max(cfg.RequestTimeout, 30*time.Second)
+	if cfg.LocalDC != "" {
+		d.HostFilter = gocql.DataCenterHostFilter(cfg.LocalDC)
+	}
+	s, err := newSession(ctx, d)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", strings.Join(cfg.endpoints(), ", "), err)
+	}
+	return &Client{session: s}, nil
+}
+
+// Close ends the session. Goroutines of the driver may linger for some
+// seconds.
+func (c *Client) Close() { c.session.Close() }
+
+// Exec runs one statement. After data definition it returns when all live nodes
+// agree on the schema.
+func (c *Client) Exec(ctx context.Context, cql string, args ...any) error {
+	if err := c.session.Query(cql, args...).ExecContext(ctx); err != nil {
+		return fmt.Errorf("%s: %w", headline(cql), err)
+	}
+	return nil
+}
+
+// Query runs one statement and returns all its rows, by column name, with the
+// driver's Go values: string, int, gocql.UUID, time.Time and so on. A null is
+// the zero value of its type.
+func (c *Client) Query(ctx context.Context, cql string, args ...any) ([]map[string]any, error) {
+	rows, err := c.session.Query(cql, args...).IterContext(ctx).SliceMap()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", headline(cql), err)
+	}
+	return rows, nil
+}
+
+// QueryRaw runs one statement and returns the cells of all its rows as
+// Cassandra's own bytes, in the order of the columns; nil is null. It fails for a
+// column that is a tuple, which the driver takes apart; a Cluster reads those.
+func (c *Client) QueryRaw(ctx context.Context, cql string, args ...any) ([][][]byte, error) {
+	scan := c.session.Query(cql, args...).IterContext(ctx)
+	var rows [][][]byte
+	cells := make([]rawCell, len(scan.Columns()))
+	dest := make([]any, len(cells))
+	for i := range cells {
+		dest[i] = &cells[i]
+	}
+	for scan.Scan(dest...) {
+		row := make([][]byte, len(cells))
+		for i, cell := range cells {
+			if cell != nil {
+				row[i] = append([]byte{}, cell...)
+			}
+		}
+		rows = append(rows, row)
+	}
+	if err := scan.Close(); err != nil {
+		return nil, fmt.Errorf("%s: %w", headline(cql), err)
+	}
+	return rows, nil
+}
+
+// loadAttempts is how often Load tries one row before it gives up; a loaded
+// development cluster times out now and then.
+const loadAttempts = 4
+
+// Load runs one statement for each of rows, the arguments of one execution
+// each, with at most concurrency (at least 1) in flight. It stops at the first
+// row that still fails after several attempts, so the statement should be
+// idempotent.
+func (c *Client) Load(ctx context.Context, cql string, rows iter.Seq[[]any], concurrency int) error {
+	g, loading := errgroup.WithContext(ctx)
+	g.SetLimit(max(concurrency, 1))
+	var done atomic.Int64
+	for args := range rows {
+		if loading.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			if err := c.loadRow(loading, cql, args); err != nil {
+				return fmt.Errorf("after %d rows: %w", done.Load(), err)
+			}
+			done.Add(1)
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+func (c *Client) loadRow(ctx context.Context, cql string, args []any) error {
+	var err error
+	for attempt := range loadAttempts {
+		if err = c.Exec(ctx, cql, args...); err == nil || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(time.Duration(attempt+1) * 200 * time.Millisecond):
+		}
+	}
+	return err
+}
+
+// headline returns the first words of a statement, for messages.
+func headline(cql string) string {
+	const most = 60
+	s := strings.Join(strings.Fields(cql), " ")
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return s
+}

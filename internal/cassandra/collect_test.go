@@ -1,0 +1,131 @@
+package cassandra
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/partition"
+)
+
+// newTestReading returns a reading of n keys k0, k1, … of a table with rows.
+func newTestReading(tb interface{ Fatal(...any) }, n, limit, maxBytes int, strict bool) *reading {
+	q := ask(testTable([]string{"id"}, []string{"seq"}, []string{"v"}), "v", "seq")
+	q.Limit, q.Strict = limit, strict
+	r := &reading{SubQuery: &executor.SubQuery{Query: q}, selection: newSelection(q), results: make([]partition.Result, n)}
+	for i := range n {
+		k, err := partition.NewKey(fmt.Appendf(nil, "k%d", i))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		r.Keys = append(r.Keys, k)
+	}
+	r.left = &r.bytes
+	r.left.Store(int64(maxBytes))
+	return r
+}
+
+func cells(key string, seq, v []byte) []rawCell { return []rawCell{rawCell(key), seq, v} }
+
+func TestCollectorSortsRowsByKey(t *testing.T) {
+	r := newTestReading(t, 4, 10, math.MaxInt32, true)
+	c := newCollector(r, span{1, 4})
+	frame := []byte("abcdef")
+	require.NoError(t, c.add(cells("k3", frame[0:1], frame[1:2])))
+	require.NoError(t, c.add(cells("k1", frame[2:3], nil)))
+	require.NoError(t, c.add(cells("k3", frame[3:4], frame[4:4])))
+	require.ErrorIs(t, c.add(cells("k0", nil, nil)), errForeignRow)
+	c.store()
+	copy(frame, "######")
+	assert.Equal(t, partition.Pending, r.results[0].Status, "not in the span")
+	assert.Equal(t, partition.Result{Status: partition.Found, Rows: []partition.Row{{nil, []byte("c")}}, Bytes: 1}, r.results[1])
+	assert.Equal(t, partition.Result{Status: partition.NotFound}, r.results[2])
+	assert.Equal(t, partition.Found, r.results[3].Status)
+	assert.Equal(t, []partition.Row{{[]byte("b"), []byte("a")}, {[]byte{}, []byte("d")}}, r.results[3].Rows, "cells are copied out of the frame")
+	assert.NotNil(t, r.results[3].Rows[1][0], "an empty value is not null")
+}
+
+func TestCollectorGivesUpOnlyTheKeyThatIsTooLarge(t *testing.T) {
+	r := newTestReading(t, 3, 10, 10, true)
+	c := newCollector(r, span{0, 3})
+	require.NoError(t, c.add(cells("k0", []byte("1"), []byte("1234"))))
+	require.NoError(t, c.add(cells("k1", []byte("1"), []byte("123"))))
+	require.NoError(t, c.add(cells("k1", []byte("2"), []byte("1234"))))
+	require.NoError(t, c.add(cells("k1", []byte("3"), []byte(""))))
+	require.NoError(t, c.add(cells("k2", []byte("1"), []byte("1234"))))
+	c.store()
+	assert.Equal(t, partition.Found, r.results[0].Status)
+	assert.Equal(t, partition.Result{Status: partition.TooLarge, Err: errTooManyBytes}, r.results[1])
+	assert.Equal(t, partition.Found, r.results[2].Status, "the room of the key that was given up is free again")
+	assert.Zero(t, r.left.Load())
+}
+
+// TestCollectorKeepsEveryRow compares the collector with a map, for rows that
+// come in any order.
+func TestCollectorKeepsEveryRow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 2*linearKeys).Draw(t, "keys")
+		limit := rapid.IntRange(1, 4).Draw(t, "limit")
+		strict := rapid.Bool().Draw(t, "strict")
+		r := newTestReading(t, n, limit, math.MaxInt32, strict)
+		c := newCollector(r, span{0, n})
+		want := make([][]partition.Row, n)
+		for i, k := range rapid.SliceOfN(rapid.IntRange(0, n-1), 0, 300).Draw(t, "rows") {
+			v := fmt.Appendf(nil, "row %d", i)
+			require.NoError(t, c.add(cells(fmt.Sprintf("k%d", k), nil, v)))
+			want[k] = append(want[k], partition.Row{v, nil})
+		}
+		c.store()
+		for k, rows := range want {
+			res := r.results[k]
+			switch {
+			case len(rows) == 0:
+				require.Equal(t, partition.NotFound, res.Status)
+			case len(rows) > limit && strict:
+				require.Equal(t, partition.TooLarge, res.Status)
+				require.Empty(t, res.Rows)
+			default:
+				require.Equal(t, partition.Found, res.Status)
+				require.Equal(t, rows[:min(limit, len(rows))], res.Rows)
+			}
+		}
+	})
+}
+
+func BenchmarkCollect(b *testing.B) {
+	for _, keys := range []int{1, 10, 50} {
+		b.Run(fmt.Sprintf("%d keys", keys), func(b *testing.B) {
+			r := newTestReading(b, keys, 10, math.MaxInt32, true)
+			rows := make([][]rawCell, keys)
+			for i := range rows {
+				rows[i] = cells(fmt.Sprintf("k%d", i), []byte("0001"), make([]byte, 450))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				r.left.Store(math.MaxInt32)
+				c := newCollector(r, span{0, keys})
+				c.owners, c.cells = make([]int, 0, keys), make([][]byte, 0, 2*keys)
+				for _, row := range rows {
+					if err := c.add(row); err != nil {
+						b.Fatal(err)
+					}
+				}
+				c.store()
+			}
+		})
+	}
+}
+
+func BenchmarkStatement(b *testing.B) {
+	q := ask(testTable([]string{"id"}, nil, []string{"name", "price", "stock", "description"}), "name", "price", "stock")
+	b.ReportAllocs()
+	for b.Loop() {
+		s := newSelection(q)
+		_ = s.many()
+	}
+}

@@ -1,0 +1,147 @@
+package cassandra
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+)
+
+// errClosed means that the Cluster has been closed.
+var errClosed = errors.New("the cassandra client is closed")
+
+// connect opens the first session.
+func (c *Cluster) connect(ctx context.Context) error {
+	s, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	c.session.Store(s)
+	return nil
+}
+
+// open opens a session for reads.
+func (c *Cluster) open(ctx context.Context) (*session, error) {
+	types, err := rawTypes()
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{announced: c.announced, changed: c.kick, log: c.log}
+	d := driverConfig(c.cfg)
+	// The protocol's version is negotiated: 5 with servers since 4.0. Against 4
+	// it costs a checksum and a copy of every answer, but it notices that the
+	// result of a prepared statement has changed, and its read failures say why.
+	d.RegisteredTypes = types
+	d.PageSize = 0
+	d.MaxPreparedStmts = maxPrepared
+	d.FrameHeaderObserver = w
+	d.ConnectObserver = w
+	d.StreamObserver = streamObserver{}
+	// A node is down when connections to it fail, not when the one node that the
+	// control connection is on has not heard from it: the driver would drop the
+	// connections, with the answers that are still on their way, and would wait
+	// ten seconds before it makes new ones.
+	d.Events.DisableNodeStatusEvents = true
+	if dc := c.keeper.localDC(c.cfg); dc != "" {
+		d.HostFilter = gocql.DataCenterHostFilter(dc)
+	}
+	s, err := newSession(ctx, d)
+	if err != nil {
+		return nil, c.explain(err, w.failures())
+	}
+	w.live.Store(true)
+	return &session{driver: s, watcher: w}, nil
+}
+
+// maxPrepared is how many prepared statements are remembered, each for one
+// host. The driver prepares again what it has forgotten.
+const maxPrepared = 20_000
+
+// replace opens a session anew, in place of one whose view of the cluster does
+// not recover by itself, and closes the old one when its reads are over.
+func (c *Cluster) replace(ctx context.Context) error {
+	s, err := c.open(ctx)
+	if err != nil {
+		return fmt.Errorf("open a new session: %w", err)
+	}
+	old := c.session.Swap(s)
+	if old == nil {
+		return nil
+	}
+	c.closing.Go(func() {
+		t := time.NewTimer(c.cfg.RequestTimeout)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-c.stopped:
+		}
+		old.driver.Close()
+	})
+	return nil
+}
+
+// explain turns the driver's error into one that says what to do. The driver
+// tells only of the contact point it tried last; refused has them all.
+func (c *Cluster) explain(err error, refused map[string]error) error {
+	msg := err.Error()
+	switch {
+	case errors.Is(err, context.Canceled):
+		return errClosed
+	case strings.Contains(msg, "host was filtered"):
+		return fmt.Errorf("no contact point that answered is in datacenter %q; check cassandra.local_dc and cassandra.contact_points",
+			c.keeper.localDC(c.cfg))
+	case strings.Contains(msg, "failed to resolve"):
+		return fmt.Errorf("no contact point could be resolved: %s; check cassandra.contact_points",
+			strings.Join(c.cfg.ContactPoints, ", "))
+	case len(refused) == 0:
+		return fmt.Errorf("connect to %s: %w; check cassandra.contact_points", strings.Join(c.cfg.endpoints(), ", "), err)
+	}
+	var each []string
+	advice := map[string]bool{}
+	for _, addr := range slices.Sorted(maps.Keys(refused)) {
+		each = append(each, addr+": "+plainCause(refused[addr]))
+		advice[remedy(refused[addr])] = true
+	}
+	return fmt.Errorf("no contact point answered: %s; check %s",
+		strings.Join(each, "; "), strings.Join(slices.Sorted(maps.Keys(advice)), ", "))
+}
+
+// plainCause says why a connection failed, without what was being done.
+func plainCause(err error) string {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		var errno syscall.Errno
+		switch {
+		case errors.As(op.Err, &errno):
+			return errno.Error()
+		case op.Timeout():
+			return "no answer"
+		}
+		return op.Err.Error()
+	}
+	return strings.TrimPrefix(err.Error(), "gocql: ")
+}
+
+// remedy names the configuration that decides over such a failure.
+func remedy(err error) string {
+	var (
+		answer    gocql.RequestError
+		authority x509.UnknownAuthorityError
+		hostname  x509.HostnameError
+		invalid   x509.CertificateInvalidError
+	)
+	switch {
+	case errors.As(err, &answer) && answer.Code() == gocql.ErrCodeCredentials, strings.Contains(err.Error(), "authenticat"):
+		return "cassandra.username and cassandra.password_file"
+	case errors.As(err, &authority), errors.As(err, &hostname), errors.As(err, &invalid), strings.Contains(err.Error(), "tls: "):
+		return "cassandra.tls"
+	}
+	return "cassandra.contact_points"
+}

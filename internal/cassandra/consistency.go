@@ -1,0 +1,40 @@
+package cassandra
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+)
+
+// consistencyLevels are the levels a statement can have, in CQL's words. ANY is for
+// writes only; NODE_LOCAL is for reads that choose their host, see nodeLocal.
+var consistencyLevels = map[string]gocql.Consistency{
+	"ONE": gocql.One, "TWO": gocql.Two, "THREE": gocql.Three, "QUORUM": gocql.Quorum, "ALL": gocql.All,
+	"LOCAL_ONE": gocql.LocalOne, "LOCAL_QUORUM": gocql.LocalQuorum, "EACH_QUORUM": gocql.EachQuorum,
+	"SERIAL": gocql.Serial, "LOCAL_SERIAL": gocql.LocalSerial,
+}
+
+// ParseConsistency reports whether s is a consistency level of statements that do
+// not choose their host, in CQL's words and in any case; the error lists those
+// that are.
+func ParseConsistency(s string) error {
+	_, err := consistency(s)
+	return err
+}
+
+func consistency(s string) (gocql.Consistency, error) {
+	if c, ok := consistencyLevels[s]; ok {
+		return c, nil
+	}
+	if c, ok := consistencyLevels[strings.ToUpper(s)]; ok {
+		return c, nil
+	}
+	names := make([]string, 0, len(consistencyLevels))
+	for n := range consistencyLevels {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return 0, fmt.Errorf("unknown consistency level %q; use one of %s", s, strings.Join(names, ", "))
+}

@@ -1,0 +1,135 @@
+package cassandra
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/qosproxy/qosproxy/internal/cqltype"
+	"github.com/qosproxy/qosproxy/internal/ring"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// definitions are the rows of system_schema at one version of the schema.
+type definitions struct {
+	keyspaces, tables, views, columns, types []row
+}
+
+// replications returns the replication of every keyspace.
+func (d definitions) replications() map[string]ring.Replication {
+	out := make(map[string]ring.Replication, len(d.keyspaces))
+	for _, r := range d.keyspaces {
+		option, _ := r["replication"].(map[string]string)
+		out[text(r["keyspace_name"])] = ring.ParseReplication(option)
+	}
+	return out
+}
+
+// schema returns all tables and materialized views.
+func (d definitions) schema() *schema.Schema {
+	types := newTypeResolver(d.types)
+	columns := make(map[[2]string][]columnRow)
+	for _, r := range d.columns {
+		keyspace := text(r["keyspace_name"])
+		c, ok := newColumnRow(r, types.parse(text(r["type"]), keyspace))
+		if !ok {
+			continue
+		}
+		name := [2]string{keyspace, text(r["table_name"])}
+		columns[name] = append(columns[name], c)
+	}
+	tables := make([]*schema.Table, 0, len(d.tables)+len(d.views))
+	for _, list := range []struct {
+		rows []row
+		name string
+	}{{d.tables, "table_name"}, {d.views, "view_name"}} {
+		for _, r := range list.rows {
+			name := [2]string{text(r["keyspace_name"]), text(r[list.name])}
+			if t, ok := newTable(name, text(r["id"]), columns[name]); ok {
+				tables = append(tables, t)
+			}
+		}
+	}
+	return schema.New(tables)
+}
+
+// newTable returns a table, or false when its columns are not all there, as
+// when it is dropped while they are read.
+func newTable(name [2]string, id string, columns []columnRow) (*schema.Table, bool) {
+	slices.SortFunc(columns, func(a, b columnRow) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.position, b.position), cmp.Compare(a.Name, b.Name))
+	})
+	ordered := make([]schema.Column, len(columns))
+	for i, c := range columns {
+		ordered[i] = c.Column
+	}
+	t := schema.NewTable(name[0], name[1], id, ordered)
+	return t, len(t.PartitionKey) > 0
+}
+
+// columnRow is a column and its position in its part of the key.
+type columnRow struct {
+	schema.Column
+	position int
+}
+
+var columnKinds = map[string]schema.ColumnKind{
+	"partition_key": schema.PartitionKey, "clustering": schema.Clustering,
+	"static": schema.Static, "regular": schema.Regular,
+}
+
+func newColumnRow(r row, t *cqltype.Type) (columnRow, bool) {
+	kind, ok := columnKinds[text(r["kind"])]
+	position, _ := r["position"].(int)
+	return columnRow{schema.Column{Name: text(r["column_name"]), Type: t, Kind: kind}, position}, ok
+}
+
+// typeResolver parses the names of types, with the user-defined types that they
+// name.
+type typeResolver struct {
+	rows map[[2]string]row
+	done map[[2]string]*cqltype.Type
+}
+
+func newTypeResolver(rows []row) *typeResolver {
+	r := &typeResolver{rows: make(map[[2]string]row, len(rows)), done: make(map[[2]string]*cqltype.Type, len(rows))}
+	for _, u := range rows {
+		r.rows[[2]string{text(u["keyspace_name"]), text(u["type_name"])}] = u
+	}
+	return r
+}
+
+// parse returns the type of that name. One that cannot be parsed becomes a
+// custom type, whose values are passed on as bytes, rather than cost its table.
+func (r *typeResolver) parse(name, keyspace string) *cqltype.Type {
+	t, err := cqltype.Parse(name, r.udt, keyspace)
+	if err != nil {
+		return &cqltype.Type{Kind: cqltype.Custom, Name: name}
+	}
+	return t
+}
+
+func (r *typeResolver) udt(keyspace, name string) (*cqltype.Type, error) {
+	id := [2]string{keyspace, name}
+	if t, ok := r.done[id]; ok {
+		return t, nil
+	}
+	u, ok := r.rows[id]
+	if !ok {
+		return nil, fmt.Errorf("user-defined type %s.%s does not exist", keyspace, name)
+	}
+	// Taken out while its fields are resolved: a type that held itself would
+	// otherwise never end.
+	delete(r.rows, id)
+	fields, _ := u["field_names"].([]string)
+	typeNames, _ := u["field_types"].([]string)
+	if len(typeNames) != len(fields) {
+		return nil, fmt.Errorf("user-defined type %s.%s has %d fields and %d types", keyspace, name, len(fields), len(typeNames))
+	}
+	t := &cqltype.Type{Kind: cqltype.UDT, Keyspace: keyspace, Name: name, Fields: fields}
+	for _, typeName := range typeNames {
+		t.Elems = append(t.Elems, r.parse(typeName, keyspace))
+	}
+	r.done[id] = t
+	return t, nil
+}

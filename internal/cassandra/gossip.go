@@ -1,0 +1,96 @@
+package cassandra
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/qosproxy/qosproxy/internal/ring"
+)
+
+// member is one node as the gossip of another tells of it.
+type member struct {
+	// id is the host id; empty while it is not known.
+	id string
+	// addr is the address among nodes, for messages.
+	addr string
+	// status is the word of its status, such as NORMAL, BOOT or LEAVING; empty for
+	// a node that has not told, because it has just started or is known from
+	// the disk of the asked node alone.
+	status string
+	// generation is when the process of the node started, in seconds of its clock.
+	generation int
+}
+
+// gossipQuery reads all that newMember needs. No other table shows clients a
+// node that is joining, leaving or moving; Cassandra has this one since 5.0.
+const gossipQuery = "SELECT address, generation, host_id, status, status_with_port FROM system_views.gossip_info"
+
+// gossip returns what a host has heard of all nodes, itself included.
+func gossip(ctx context.Context, s *gocql.Session, host ring.Host) ([]member, error) {
+	rows, err := s.Query(gossipQuery).Consistency(gocql.One).SetHostID(host.ID).
+		PageSize(systemPageRows).Prefetch(0).IterContext(ctx).SliceMap()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", headline(gossipQuery), err)
+	}
+	members := make([]member, len(rows))
+	for i, r := range rows {
+		members[i] = newMember(r)
+	}
+	return members, nil
+}
+
+func newMember(r row) member {
+	m := member{id: text(r["host_id"])}
+	if a, ok := hostAddress(r["address"]); ok {
+		m.addr = a.String()
+	}
+	m.generation, _ = r["generation"].(int)
+	status := text(r["status_with_port"])
+	if status == "" { // told by a node of a version before 4.0
+		status = text(r["status"])
+	}
+	m.status, _, _ = strings.Cut(status, ",")
+	m.status = strings.ToUpper(m.status)
+	return m
+}
+
+// restless says why the hosts of a ring may not own what the ring says, going by
+// the gossip of one node; empty when nothing speaks against it. The statuses are
+// those of VersionedValue in Cassandra's source.
+func restless(r *ring.Ring, members []member) string {
+	heard := make(map[string]bool, len(members))
+	for _, m := range members {
+		i, inRing := r.Index(m.id)
+		heard[m.id] = true
+		switch m.status {
+		case "NORMAL":
+			if !inRing {
+				return m.addr + " has joined and is not in the ring yet"
+			}
+		case "SHUTDOWN": // stopped, by an operator, and owns what it did
+		case "": // in the ring: down since the asked node started
+			if !inRing {
+				return m.addr + " is starting"
+			}
+		case "HIBERNATE": // not in the ring: a coordinator without data
+			if inRing {
+				return m.addr + " is replaced"
+			}
+		case "LEFT", "REMOVED": // remembered for days
+			if inRing {
+				return r.Host(i).Addr + " has left and is in the ring still"
+			}
+		default: // BOOT, BOOT_REPLACE, LEAVING, MOVING, REMOVING
+			return m.addr + " is " + m.status
+		}
+	}
+	for _, h := range r.Hosts() {
+		if !heard[h.ID] {
+			return h.Addr + " is in the ring and not in gossip"
+		}
+	}
+	return ""
+}

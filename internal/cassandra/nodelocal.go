@@ -1,0 +1,241 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/ring"
+)
+
+// NodeLocal is the consistency level at which a host answers from its own disk
+// and asks nobody, whether or not it owns the key.
+const NodeLocal = "NODE_LOCAL"
+
+// levelNodeLocal is NODE_LOCAL in the native protocol; the driver has no name for
+// it, and writes any level as the two bytes it is.
+const levelNodeLocal gocql.Consistency = 0x0B
+
+// nodeLocal decides whether a read that wants NODE_LOCAL may have it. Whatever
+// is in doubt is read at LOCAL_ONE.
+type nodeLocal struct {
+	cluster nodeLocalCluster
+	log     *slog.Logger
+	without nodeLocalSafeguards
+	reads   nodeLocalReads
+
+	// gate is what reads look at; nil when none may be at NODE_LOCAL.
+	gate atomic.Pointer[gate]
+	// woken ends a pause of the watch.
+	woken chan struct{}
+
+	mu    sync.Mutex
+	hosts map[string]*localHost
+	// unrest is the last sign that ownership is changing.
+	unrest unrest
+
+	// watched is touched by the goroutine of watch alone.
+	watched watched
+}
+
+// nodeLocalCluster is what nodeLocal needs of the cluster.
+type nodeLocalCluster struct {
+	// ring is the snapshot that serves, nil before the first.
+	ring func() *ring.Ring
+	// refreshed is when the ring was last known to be right.
+	refreshed func() time.Time
+	// refresh asks for a refresh soon.
+	refresh func()
+	// gossip returns what a host has heard of all nodes.
+	gossip func(context.Context, ring.Host) ([]member, error)
+	// probe reads something cheap from a host at NODE_LOCAL.
+	probe func(context.Context, ring.Host) error
+}
+
+// nodeLocalSafeguards are named after what they turn off; for tests.
+type nodeLocalSafeguards struct{ gate, confirm bool }
+
+// gate lets reads pass at NODE_LOCAL. It is immutable.
+type gate struct {
+	// ring is the only snapshot whose plans may pass.
+	ring *ring.Ring
+	// hosts are the ids of the hosts that allow NODE_LOCAL.
+	hosts map[string]struct{}
+	// until is when it closes by itself, should nobody do it.
+	until time.Time
+}
+
+// unrest is a sign that ownership is changing, counted so that a sign which comes
+// while the cluster is looked at is not overlooked.
+type unrest struct {
+	count  uint64
+	at     time.Time
+	reason string
+}
+
+func newNodeLocal(cluster nodeLocalCluster, log *slog.Logger) *nodeLocal {
+	return &nodeLocal{
+		cluster: cluster, log: log, woken: make(chan struct{}, 1), hosts: make(map[string]*localHost),
+		unrest: unrest{reason: "starting"}, watched: watched{told: "starting"},
+	}
+}
+
+// allows reports whether the host of a sub-query may be asked at NODE_LOCAL now:
+// the ring that the host was chosen from still serves, ownership is at rest, and
+// the host allows it.
+func (n *nodeLocal) allows(q *executor.SubQuery) bool {
+	if n.without.gate {
+		return true
+	}
+	g := n.gate.Load()
+	if g == nil || q.Ring != g.ring || n.cluster.ring() != g.ring || !time.Now().Before(g.until) {
+		return false
+	}
+	_, ok := g.hosts[q.Host.ID]
+	return ok
+}
+
+// disturb closes the gate until ownership has been at rest for a while.
+func (n *nodeLocal) disturb(reason string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.unrest = unrest{count: n.unrest.count + 1, at: time.Now(), reason: reason}
+	n.gate.Store(nil)
+}
+
+// open opens the gate unless there is another sign of unrest than the one given.
+func (n *nodeLocal) open(r *ring.Ring, last unrest) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.unrest.count != last.count {
+		return
+	}
+	g := &gate{ring: r, hosts: make(map[string]struct{}), until: time.Now().Add(gateLease)}
+	for id, h := range n.hosts {
+		if h.verdict == localAllowed {
+			g.hosts[id] = struct{}{}
+		}
+	}
+	n.gate.Store(g)
+}
+
+// close closes the gate; it may open at the next look.
+func (n *nodeLocal) close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.gate.Store(nil)
+}
+
+// refuse takes a host that refused a read at NODE_LOCAL out of the gate at once.
+func (n *nodeLocal) refuse(host ring.Host) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.host(host).verdict = localRefused
+	g := n.gate.Load()
+	if g == nil {
+		return
+	}
+	if _, ok := g.hosts[host.ID]; ok {
+		less := &gate{ring: g.ring, hosts: maps.Clone(g.hosts), until: g.until}
+		delete(less.hosts, host.ID)
+		n.gate.Store(less)
+		n.wake()
+	}
+}
+
+// wake has the watch look at once.
+func (n *nodeLocal) wake() {
+	select {
+	case n.woken <- struct{}{}:
+	default:
+	}
+}
+
+// localHost is what is known of NODE_LOCAL at one host.
+type localHost struct {
+	addr    string
+	verdict localVerdict
+	// generation is that of the process that gave the verdict, 0 when unknown.
+	generation int
+	probed     time.Time
+}
+
+type localVerdict int
+
+const (
+	localUnknown localVerdict = iota
+	localAllowed
+	localRefused
+)
+
+// host returns what is known of a host. The caller holds mu.
+func (n *nodeLocal) host(h ring.Host) *localHost {
+	l := n.hosts[h.ID]
+	if l == nil {
+		l = new(localHost)
+		n.hosts[h.ID] = l
+	}
+	l.addr = h.Addr
+	return l
+}
+
+// refusal is which hosts refuse NODE_LOCAL.
+type refusal struct {
+	hosts            []string
+	allowed, unknown int
+}
+
+func (n *nodeLocal) refusal() refusal {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var out refusal
+	for _, h := range n.hosts {
+		switch h.verdict {
+		case localUnknown:
+			out.unknown++
+		case localAllowed:
+			out.allowed++
+		case localRefused:
+			out.hosts = append(out.hosts, h.addr)
+		}
+	}
+	slices.Sort(out.hosts)
+	return out
+}
+
+// refusesNodeLocal reports whether an error says that the node does not answer
+// at NODE_LOCAL: it is not started with the option, or it does not know the level.
+func refusesNodeLocal(err error) bool {
+	answer, ok := errors.AsType[gocql.RequestError](err)
+	if !ok {
+		return false
+	}
+	switch answer.Code() {
+	case gocql.ErrCodeInvalid:
+		return strings.Contains(answer.Message(), NodeLocal)
+	case gocql.ErrCodeProtocol:
+		return strings.Contains(answer.Message(), "consistency level")
+	}
+	return false
+}
+
+// reasked reports whether keys that failed at NODE_LOCAL are asked for at LOCAL_ONE.
+// It skips the part of the server that turns the failures of a partition, such as
+// too many tombstones, into read failures; they come as server errors. A node that
+// refuses work is left alone.
+func reasked(err error) bool {
+	answer, ok := errors.AsType[gocql.RequestError](err)
+	if !ok {
+		return errors.Is(err, gocql.ErrFrameTooBig)
+	}
+	return reasonOfCode(answer.Code()) != executor.ReasonOverloaded
+}

@@ -1,0 +1,291 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/qosproxy/qosproxy/internal/ring"
+)
+
+// How the watch over NODE_LOCAL is paced. A node that joins, leaves or moves
+// says so in gossip for at least Cassandra's ring delay, 30 s, before ownership
+// changes; lookInterval and gateLease must stay well below that.
+const (
+	// lookInterval is the pause between two looks at gossip, ±10 %.
+	lookInterval = 5 * time.Second
+	// lookTimeout bounds what is asked of one host.
+	lookTimeout = 2 * time.Second
+	// gateLease is how long a look holds.
+	gateLease = 15 * time.Second
+	// restPeriod is how long ownership must have been at rest: the time that the
+	// slowest node may take to hear that a change is over.
+	restPeriod = 10 * time.Second
+	// probeInterval is how often a host is asked again whether it allows
+	// NODE_LOCAL when nothing says that it has been restarted.
+	probeInterval = time.Minute
+	// opinions is how many hosts must say that ownership is at rest, and
+	// maxOpinions how many are asked for it.
+	opinions, maxOpinions = 2, 4
+	// probeConcurrency is the most probes in flight.
+	probeConcurrency = 8
+)
+
+// watched is what one look leaves to the next.
+type watched struct {
+	ring *ring.Ring
+	// told is the last reason told for a closed gate, empty for an open one;
+	// refused are the hosts last told to refuse.
+	told, refused string
+}
+
+// watch looks at the cluster until ctx ends.
+func (n *nodeLocal) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		timer := time.NewTimer(n.look(ctx))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-n.woken:
+		}
+		timer.Stop()
+	}
+	n.close()
+}
+
+// look opens or closes the gate by what the cluster tells, and returns when to
+// look again.
+func (n *nodeLocal) look(ctx context.Context) time.Duration {
+	r := n.cluster.ring()
+	if r == nil {
+		return time.Second
+	}
+	if r != n.watched.ring {
+		n.watched.ring = r
+		n.disturb("the ring is new")
+		n.forget(r)
+	}
+	last := n.lastUnrest()
+	local := localHosts(r)
+	n.probe(ctx, local)
+	if n.tellRefusal(); n.refusal().allowed == 0 {
+		n.close()
+		return jitter(lookInterval)
+	}
+	reason, err := n.survey(ctx, r, local)
+	switch since := time.Since(last.at); {
+	case ctx.Err() != nil:
+		return 0
+	case err != nil:
+		n.close()
+		n.tell(slog.LevelWarn, "changes of ownership cannot be seen: "+err.Error())
+	case reason != "":
+		n.disturb(reason)
+		n.tell(slog.LevelInfo, reason)
+	case since < restPeriod:
+		n.tell(slog.LevelInfo, last.reason)
+		return min(jitter(lookInterval), restPeriod-since)
+	case !n.cluster.refreshed().After(last.at):
+		n.close()
+		n.cluster.refresh()
+		return time.Second
+	default:
+		n.open(r, last)
+		n.tell(slog.LevelInfo, "")
+	}
+	return jitter(lookInterval)
+}
+
+func (n *nodeLocal) lastUnrest() unrest {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.unrest
+}
+
+// localHosts returns the hosts that reads are sent to.
+func localHosts(r *ring.Ring) []ring.Host {
+	var out []ring.Host
+	for _, h := range r.Hosts() {
+		if len(h.Tokens) > 0 && (r.LocalDC() == "" || h.DC == r.LocalDC()) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// forget drops hosts that are not in the ring.
+func (n *nodeLocal) forget(r *ring.Ring) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for id := range n.hosts {
+		if _, ok := r.Index(id); !ok {
+			delete(n.hosts, id)
+		}
+	}
+}
+
+// survey asks hosts, in random order, whether ownership is at rest, and returns
+// why not. An error means that too few of them could tell.
+func (n *nodeLocal) survey(ctx context.Context, r *ring.Ring, hosts []ring.Host) (string, error) {
+	want := min(opinions, len(hosts))
+	var errs []error
+	for _, i := range rand.Perm(len(hosts)) {
+		if want == 0 || len(errs) > maxOpinions-opinions {
+			break
+		}
+		asking, cancel := context.WithTimeout(ctx, lookTimeout)
+		members, err := n.cluster.gossip(asking, hosts[i])
+		cancel()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		n.restarted(members)
+		if reason := restless(r, members); reason != "" {
+			return reason, nil
+		}
+		want--
+	}
+	if want > 0 {
+		return "", explainGossip(errors.Join(errs...))
+	}
+	return "", nil
+}
+
+// explainGossip adds what to do about an error of gossip.
+func explainGossip(err error) error {
+	answer, ok := errors.AsType[gocql.RequestError](err)
+	switch {
+	case ok && answer.Code() == gocql.ErrCodeUnauthorized:
+		return errors.New("the role may not read gossip; GRANT SELECT ON system_views.gossip_info to it")
+	case missing(err):
+		return errors.New("the nodes have no table system_views.gossip_info; NODE_LOCAL needs Cassandra 5.0")
+	}
+	return err
+}
+
+// restarted finds the hosts whose process is not the one that was probed.
+func (n *nodeLocal) restarted(members []member) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, m := range members {
+		h := n.hosts[m.id]
+		if h == nil || m.generation <= h.generation {
+			continue
+		}
+		if h.generation != 0 {
+			h.verdict = localUnknown
+			n.wake()
+		}
+		h.generation = m.generation
+	}
+}
+
+// probe asks the hosts whose answer is not known, or old, whether they allow
+// NODE_LOCAL.
+func (n *nodeLocal) probe(ctx context.Context, hosts []ring.Host) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, probeConcurrency)
+	for _, h := range hosts {
+		if !n.due(h) {
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			asking, cancel := context.WithTimeout(ctx, lookTimeout)
+			defer cancel()
+			n.judge(h, n.cluster.probe(asking, h))
+		})
+	}
+	wg.Wait()
+}
+
+func (n *nodeLocal) due(host ring.Host) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	h := n.host(host)
+	return h.verdict == localUnknown || time.Since(h.probed) >= probeInterval
+}
+
+// judge takes the answer of a probe. One that says nothing about NODE_LOCAL leaves
+// what was known.
+func (n *nodeLocal) judge(host ring.Host, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	h := n.host(host)
+	switch {
+	case err == nil:
+		h.verdict = localAllowed
+	case refusesNodeLocal(err):
+		h.verdict = localRefused
+	default:
+		return
+	}
+	h.probed = time.Now()
+}
+
+// allowNodeLocal is what to do about hosts that refuse.
+const allowNodeLocal = "start the nodes with -Dcassandra.enable_nodelocal_queries=true"
+
+// tellRefusal logs which hosts refuse NODE_LOCAL when that has changed.
+func (n *nodeLocal) tellRefusal() {
+	now := n.refusal()
+	hosts := strings.Join(now.hosts, ", ")
+	if hosts == n.watched.refused {
+		return
+	}
+	n.watched.refused = hosts
+	switch {
+	case hosts == "":
+		n.log.Info("no cassandra host refuses NODE_LOCAL any more")
+	case now.allowed+now.unknown == 0:
+		n.log.Warn("no cassandra host allows NODE_LOCAL; reads go at LOCAL_ONE", "remedy", allowNodeLocal)
+	default:
+		n.log.Warn("cassandra hosts refuse NODE_LOCAL and are read at LOCAL_ONE", "hosts", hosts, "remedy", allowNodeLocal)
+	}
+}
+
+// tell logs why reads do not go at NODE_LOCAL, or that they do when the reason is
+// empty; once for each change.
+func (n *nodeLocal) tell(level slog.Level, reason string) {
+	if reason == n.watched.told {
+		return
+	}
+	n.watched.told = reason
+	if reason == "" {
+		n.log.Info("reads go at NODE_LOCAL")
+		return
+	}
+	n.log.Log(context.Background(), level, "reads go at LOCAL_ONE and not at NODE_LOCAL", "reason", reason)
+}
+
+// nodeLocalCluster returns c as nodeLocal needs it.
+func (c *Cluster) nodeLocalCluster() nodeLocalCluster {
+	return nodeLocalCluster{
+		ring:      c.Ring,
+		refreshed: func() time.Time { return c.Status().LastRefresh },
+		refresh:   c.kick,
+		gossip: func(ctx context.Context, host ring.Host) ([]member, error) {
+			s := c.session.Load()
+			if s == nil {
+				return nil, errNotConnected
+			}
+			return gossip(ctx, s.driver, host)
+		},
+		probe: func(ctx context.Context, host ring.Host) error {
+			s := c.session.Load()
+			if s == nil {
+				return errNotConnected
+			}
+			return s.driver.Query("SELECT key FROM system.local WHERE key = 'local'").
+				Consistency(levelNodeLocal).SetHostID(host.ID).ExecContext(ctx)
+		},
+	}
+}

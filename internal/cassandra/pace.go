@@ -1,0 +1,64 @@
+package cassandra
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// How soon the next refresh follows.
+const (
+	// firstRetry and lastRetry are the shortest and longest pause between
+	// attempts while the cluster does not answer.
+	firstRetry = 250 * time.Millisecond
+	lastRetry  = 10 * time.Second
+	// soon is the pause before a refresh that may see what the last could not
+	// yet: a change that spreads over the nodes takes about a second.
+	soon = time.Second
+	// eventFollowUps is how many such refreshes follow an event, and
+	// maxFollowUps how many follow while nodes disagree, which they do for as
+	// long as one is down.
+	eventFollowUps = 2
+	maxFollowUps   = 8
+)
+
+// pace decides when the next refresh is due.
+type pace struct {
+	failures, disagreed, pending int
+}
+
+// event says that something has changed.
+func (p *pace) event() { p.disagreed, p.pending = 0, eventFollowUps }
+
+// pause returns how long to wait after a refresh that came out like that.
+func (p *pace) pause(out settlement, err error, interval time.Duration) time.Duration {
+	if err != nil {
+		p.failures++
+		return backoff(p.failures - 1)
+	}
+	p.failures = 0
+	if out == unsettled && p.disagreed < maxFollowUps {
+		p.disagreed++
+		return soon
+	}
+	if out == settled {
+		p.disagreed = 0
+	}
+	if p.pending > 0 {
+		p.pending--
+		return soon
+	}
+	return jitter(interval)
+}
+
+// backoff returns the pause after that many failures before this one.
+func backoff(failures int) time.Duration {
+	d := lastRetry
+	if failures < 6 {
+		d = min(firstRetry<<failures, lastRetry)
+	}
+	return d/2 + rand.N(d/2+1)
+}
+
+// jitter returns d ±10 %, so that proxies started together do not refresh
+// together.
+func jitter(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }

@@ -1,0 +1,206 @@
+package cassandra
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+)
+
+// rawCell takes the bytes of a cell as they came. They point into the driver's
+// frame and must be copied by whoever keeps them. Nil is null.
+type rawCell []byte
+
+// UnmarshalCQL implements gocql.Unmarshaler.
+func (c *rawCell) UnmarshalCQL(_ gocql.TypeInfo, data []byte) error {
+	*c = data
+	return nil
+}
+
+// rawValue sends bytes that are serialized already.
+type rawValue []byte
+
+// MarshalCQL implements gocql.Marshaler.
+func (v rawValue) MarshalCQL(gocql.TypeInfo) ([]byte, error) { return v, nil }
+
+// rawList serializes values, serialized already, as a CQL list.
+func rawList(values [][]byte) rawValue {
+	n := 4
+	for _, v := range values {
+		n += 4 + len(v)
+	}
+	out := make(rawValue, 0, n)
+	out = binary.BigEndian.AppendUint32(out, uint32(len(values)))
+	for _, v := range values {
+		out = binary.BigEndian.AppendUint32(out, uint32(len(v)))
+		out = append(out, v...)
+	}
+	return out
+}
+
+// rawType stands for a type with parameters. Its values are taken as they came,
+// except that collections of text, which is what system tables hold, become Go
+// values where any value will do. The driver's own types would not serve: it
+// spreads a tuple over one destination per element, so that a null tuple and
+// one of nulls become the same, and it knows no custom types at all.
+type rawType struct {
+	typ    gocql.Type
+	params func() []any
+	// texts is whether all parameters are text.
+	texts bool
+}
+
+var (
+	_ gocql.CQLType  = rawType{}
+	_ gocql.TypeInfo = rawType{}
+)
+
+// Type returns the protocol's code of the type. A tuple must not say that it is
+// one: the driver would take it for its own kind.
+func (t rawType) Type() gocql.Type {
+	if t.typ == gocql.TypeTuple {
+		return gocql.TypeCustom
+	}
+	return t.typ
+}
+
+// Zero returns what a null becomes where any value will do. It must not be nil:
+// the driver reflects on it, and expects the tokens of a host, null while it is
+// joining, to be strings.
+func (t rawType) Zero() any {
+	switch {
+	case t.texts && (t.typ == gocql.TypeList || t.typ == gocql.TypeSet):
+		return []string(nil)
+	case t.texts && t.typ == gocql.TypeMap:
+		return map[string]string(nil)
+	}
+	return []byte(nil)
+}
+
+// Marshal refuses: values of such types are sent as rawValue.
+func (t rawType) Marshal(value any) ([]byte, error) {
+	return nil, fmt.Errorf("send a %T as a value of protocol type %#x: it is not serialized", value, int(t.typ))
+}
+
+// Unmarshal stores a []string, a map[string]string or a copy of the bytes in an
+// *any; Zero for null.
+func (t rawType) Unmarshal(data []byte, value any) error {
+	dst, ok := value.(*any)
+	if !ok {
+		return fmt.Errorf("take a value of protocol type %#x into a %T", int(t.typ), value)
+	}
+	*dst = t.Zero()
+	if data == nil {
+		return nil
+	}
+	var err error
+	switch {
+	case t.texts && (t.typ == gocql.TypeList || t.typ == gocql.TypeSet):
+		*dst, err = texts(data, 1)
+	case t.texts && t.typ == gocql.TypeMap:
+		*dst, err = textMap(data)
+	default:
+		*dst = bytes.Clone(data)
+	}
+	return err
+}
+
+// Params returns what follows the code of the type in result metadata, so that
+// the driver can read past it.
+func (t rawType) Params(int) []any {
+	if t.params == nil {
+		return nil
+	}
+	return t.params()
+}
+
+// TypeInfoFromParams returns the type with the parameters that were read.
+func (t rawType) TypeInfoFromParams(_ int, params []any) (gocql.TypeInfo, error) {
+	t.texts = len(params) > 0
+	for _, p := range params {
+		elem, ok := p.(gocql.TypeInfo)
+		t.texts = t.texts && ok && elem.Type() == gocql.TypeVarchar
+	}
+	return t, nil
+}
+
+// TypeInfoFromString returns the type whatever its parameters.
+func (t rawType) TypeInfoFromString(int, string) (gocql.TypeInfo, error) { return t, nil }
+
+// rawTypes returns the types of sessions that read raw cells. The driver knows
+// the native types without being told.
+func rawTypes() (*gocql.RegisteredTypes, error) {
+	one := func() []any { return []any{(*gocql.TypeInfo)(nil)} }
+	two := func() []any { return []any{(*gocql.TypeInfo)(nil), (*gocql.TypeInfo)(nil)} }
+	many := func() []any { return []any{[]gocql.TypeInfo(nil)} }
+	udt := func() []any { return []any{"", "", []gocql.UDTField(nil)} }
+	r := &gocql.RegisteredTypes{}
+	for _, t := range []struct {
+		name string
+		rawType
+	}{
+		{"list", rawType{typ: gocql.TypeList, params: one}},
+		{"set", rawType{typ: gocql.TypeSet, params: one}},
+		{"map", rawType{typ: gocql.TypeMap, params: two}},
+		{"tuple", rawType{typ: gocql.TypeTuple, params: many}},
+		{"udt", rawType{typ: gocql.TypeUDT, params: udt}},
+	} {
+		if err := r.RegisterType(t.typ, t.name, t.rawType); err != nil {
+			return nil, err
+		}
+	}
+	// Sent by the name of their class: vectors always, durations before
+	// protocol 5, the others in tables that began their life with Thrift.
+	for _, class := range []string{
+		"VectorType", "DurationType", "EmptyType", "CompositeType", "DynamicCompositeType", "FrozenType",
+		"ReversedType", "LexicalUUIDType", "DateType", "PartitionerDefinedOrder", "ColumnToCollectionType",
+	} {
+		if err := r.RegisterCustom(class, rawType{typ: gocql.TypeCustom}); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// errCell means bytes that are not a collection.
+var errCell = errors.New("malformed collection")
+
+// textMap reads a map<text, text>.
+func textMap(cell []byte) (map[string]string, error) {
+	all, err := texts(cell, 2)
+	if err != nil {
+		return nil, err
+	}
+	m := make(map[string]string, len(all)/2)
+	for i := 0; i < len(all); i += 2 {
+		m[all[i]] = all[i+1]
+	}
+	return m, nil
+}
+
+// texts reads a collection whose entries are that many texts each.
+func texts(cell []byte, per int) ([]string, error) {
+	n, cell, err := cellInt(cell)
+	if err != nil || n < 0 || n > len(cell) {
+		return nil, errCell
+	}
+	out := make([]string, 0, n*per)
+	for range n * per {
+		var size int
+		if size, cell, err = cellInt(cell); err != nil || size < 0 || size > len(cell) {
+			return nil, errCell
+		}
+		out = append(out, string(cell[:size]))
+		cell = cell[size:]
+	}
+	return out, nil
+}
+
+func cellInt(cell []byte) (int, []byte, error) {
+	if len(cell) < 4 {
+		return 0, nil, errCell
+	}
+	return int(int32(binary.BigEndian.Uint32(cell))), cell[4:], nil
+}

@@ -1,0 +1,78 @@
+package cassandra
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+)
+
+// authenticators are the classes a password may be sent to. Without such a
+// list the driver sends it to whatever the server names.
+var authenticators = []string{
+	"org.apache.cassandra.auth.PasswordAuthenticator",
+	"org.apache.cassandra.auth.MutualTlsWithPasswordFallbackAuthenticator",
+	"com.instaclustr.cassandra.auth.SharedSecretAuthenticator",
+	"com.datastax.bdp.cassandra.auth.DseAuthenticator",
+	"io.aiven.cassandra.auth.AivenAuthenticator",
+	"com.amazon.helenus.auth.HelenusAuthenticator",
+}
+
+// driverConfig returns the settings that every session shares. The driver
+// itself neither retries nor speculates nor coalesces writes: the first two
+// are the executor's, and the last waits 200 µs for company in every request.
+func driverConfig(cfg Config) *gocql.ClusterConfig {
+	d := gocql.NewCluster(cfg.ContactPoints...)
+	d.Port = cfg.Port
+	d.NumConns = cfg.ConnectionsPerHost
+	d.ConnectTimeout = cfg.ConnectTimeout
+	d.Timeout = cfg.RequestTimeout
+	d.WriteCoalesceWaitTime = 0
+	d.Metadata.CacheMode = gocql.Disabled
+	d.Logger = driverLogger{cfg.Logger}
+	d.Dialer = &net.Dialer{Timeout: cfg.ConnectTimeout, Control: giveUpOnSilence}
+	// One try at a time: reconnectInterval brings the next, and a host that
+	// refuses is not worth a second of its pool's only goroutine.
+	d.ReconnectionPolicy = &gocql.ConstantReconnectionPolicy{MaxRetries: 1, Interval: 50 * time.Millisecond}
+	d.ReconnectInterval = reconnectInterval
+	if cfg.Username != "" {
+		d.Authenticator = gocql.PasswordAuthenticator{
+			Username: cfg.Username, Password: cfg.Password, AllowedAuthenticators: authenticators,
+		}
+	}
+	if cfg.TLS != nil {
+		d.SslOpts = &gocql.SslOptions{Config: cfg.TLS.Clone(), EnableHostVerification: true}
+	}
+	return d
+}
+
+// reconnectInterval is how often the driver tries the hosts it has no
+// connection to. It decides how soon a restarted node is asked again.
+const reconnectInterval = time.Second
+
+// newSession opens a session of the driver, whose own constructor knows no
+// context: when ctx ends first, the session is closed once it is there.
+func newSession(ctx context.Context, d *gocql.ClusterConfig) (*gocql.Session, error) {
+	type opened struct {
+		session *gocql.Session
+		err     error
+	}
+	ch := make(chan opened, 1)
+	go func() {
+		s, err := gocql.NewSession(*d)
+		ch <- opened{s, err}
+	}()
+	select {
+	case o := <-ch:
+		return o.session, o.err
+	case <-ctx.Done():
+		go func() {
+			if o := <-ch; o.session != nil {
+				o.session.Close()
+			}
+		}()
+		return nil, fmt.Errorf("open a session: %w", context.Cause(ctx))
+	}
+}

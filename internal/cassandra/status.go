@@ -1,0 +1,99 @@
+package cassandra
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Status is how the connection to the cluster is.
+type Status struct {
+	// Ready is whether reads can be served: there is a ring, and at least one
+	// node answered when it was last asked about the cluster.
+	Ready bool
+	// Reason says why not, and what to do; empty when Ready.
+	Reason string
+	// LastRefresh is when the snapshots were last known to be right; zero before
+	// the first.
+	LastRefresh time.Time
+	// ClusterName and Release are the name of the cluster and the Cassandra
+	// version of the node last asked; empty before the first answer.
+	ClusterName, Release string
+	// LocalDC is the datacenter whose replicas are asked; empty until known.
+	LocalDC string
+}
+
+// Status returns how the connection to the cluster is.
+func (c *Cluster) Status() Status { return c.status.get() }
+
+// WaitReady returns when the cluster can be read from, or why it could not when
+// ctx ended.
+func (c *Cluster) WaitReady(ctx context.Context) error {
+	for {
+		s, changed := c.status.watch()
+		if s.Ready {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-c.stopped:
+			return errClosed
+		case <-ctx.Done():
+			return &NotReadyError{Reason: s.Reason, Cause: context.Cause(ctx)}
+		}
+	}
+}
+
+// NotReadyError means that the cluster could not be read from in time.
+type NotReadyError struct {
+	// Reason is that of Status.
+	Reason string
+	// Cause is why the waiting ended.
+	Cause error
+}
+
+// Error returns the reason.
+func (e *NotReadyError) Error() string { return "cassandra is not ready: " + e.Reason }
+
+// Unwrap returns the cause.
+func (e *NotReadyError) Unwrap() error { return e.Cause }
+
+// statusBoard holds the status and wakes those who wait for another.
+type statusBoard struct {
+	mu      sync.Mutex
+	now     Status
+	changed chan struct{}
+}
+
+func (b *statusBoard) init(reason string) {
+	b.now.Reason = reason
+	b.changed = make(chan struct{})
+}
+
+func (b *statusBoard) get() Status {
+	s, _ := b.watch()
+	return s
+}
+
+func (b *statusBoard) watch() (Status, <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.now, b.changed
+}
+
+func (b *statusBoard) update(change func(*Status)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change(&b.now)
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// fail says why the cluster is not ready, and reports whether that is news.
+func (b *statusBoard) fail(reason string) (news bool) {
+	b.update(func(s *Status) {
+		news = s.Ready || s.Reason != reason
+		s.Ready, s.Reason = false, reason
+	})
+	return news
+}

@@ -1,0 +1,109 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+)
+
+// systemPageRows is the page size of reads of system tables. A schema can have
+// tens of thousands of columns.
+const systemPageRows = 2000
+
+// node reads the system tables of one node, all of them from that one: what two
+// nodes tell must not be mixed.
+type node struct {
+	session *gocql.Session
+	host    *gocql.HostInfo
+	port    int
+}
+
+// rows runs a statement on the node and returns all its rows.
+func (n node) rows(ctx context.Context, cql string) ([]row, error) {
+	rows, err := n.session.Query(cql).Consistency(gocql.One).SetHostID(n.host.HostID()).
+		PageSize(systemPageRows).Prefetch(0).IterContext(ctx).SliceMap()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", headline(cql), err)
+	}
+	return rows, nil
+}
+
+// view returns the cluster as the node describes it.
+func (n node) view(ctx context.Context) (view, error) {
+	local, err := n.rows(ctx, "SELECT * FROM system.local WHERE key = 'local'")
+	if err != nil {
+		return view{}, err
+	}
+	if len(local) != 1 {
+		return view{}, fmt.Errorf("system.local has %d rows, want 1", len(local))
+	}
+	peers, err := n.rows(ctx, "SELECT * FROM system.peers_v2")
+	if missing(err) {
+		peers, err = n.rows(ctx, "SELECT * FROM system.peers")
+	}
+	if err != nil {
+		return view{}, err
+	}
+	return newView(local[0], peers, n.port)
+}
+
+// definitions returns system_schema at one version of the schema, and that
+// version. It reads again when the schema changes meanwhile.
+func (n node) definitions(ctx context.Context, version string) (definitions, string, error) {
+	const attempts = 5
+	for range attempts {
+		d, err := n.readDefinitions(ctx)
+		if err != nil {
+			return definitions{}, "", err
+		}
+		now, err := n.schemaVersion(ctx)
+		if err != nil {
+			return definitions{}, "", err
+		}
+		if now == version {
+			return d, version, nil
+		}
+		version = now
+	}
+	return definitions{}, "", fmt.Errorf("the schema changed %d times while it was read", attempts)
+}
+
+func (n node) schemaVersion(ctx context.Context) (string, error) {
+	rows, err := n.rows(ctx, "SELECT schema_version FROM system.local WHERE key = 'local'")
+	if err != nil {
+		return "", err
+	}
+	if len(rows) != 1 {
+		return "", errors.New("system.local is empty")
+	}
+	return text(rows[0]["schema_version"]), nil
+}
+
+func (n node) readDefinitions(ctx context.Context) (definitions, error) {
+	var d definitions
+	for _, q := range []struct {
+		into *[]row
+		cql  string
+	}{
+		{&d.keyspaces, "SELECT keyspace_name, replication FROM system_schema.keyspaces"},
+		{&d.tables, "SELECT keyspace_name, table_name, id FROM system_schema.tables"},
+		{&d.views, "SELECT keyspace_name, view_name, id FROM system_schema.views"},
+		{&d.columns, "SELECT keyspace_name, table_name, column_name, kind, position, type FROM system_schema.columns"},
+		{&d.types, "SELECT keyspace_name, type_name, field_names, field_types FROM system_schema.types"},
+	} {
+		rows, err := n.rows(ctx, q.cql)
+		if err != nil {
+			return definitions{}, err
+		}
+		*q.into = rows
+	}
+	return d, nil
+}
+
+// missing reports whether a statement named a table that the node does not have.
+func missing(err error) bool {
+	var answer gocql.RequestError
+	return errors.As(err, &answer) && answer.Code() == gocql.ErrCodeInvalid
+}
