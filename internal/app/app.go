@@ -1,0 +1,222 @@
+// Package app is the only wiring: it builds every part of the proxy from the
+// configuration, in the order in which a lookup passes them, and ends them in
+// reverse. It decides who knows whom, and nothing else.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/qosproxy/qosproxy/internal/cassandra"
+	"github.com/qosproxy/qosproxy/internal/config"
+	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/server"
+	"github.com/qosproxy/qosproxy/internal/sla"
+)
+
+// Options are what an App is given besides its configuration.
+type Options struct {
+	// Version and Commit name this build.
+	Version, Commit string
+	// Log takes what an operator should know; nil discards it.
+	Log *slog.Logger
+	// Level changes the level of Log while running; nil cannot be changed.
+	Level *slog.LevelVar
+}
+
+// App is a proxy. Its life is New, Start and Stop, or New and Run.
+type App struct {
+	cfg     *config.Config
+	options Options
+	log     *slog.Logger
+
+	cluster  *cassandra.Cluster
+	executor *executor.Executor
+	recorder *sla.Recorder
+	server   *server.Server
+	// stops end what Start began, in the order in which it began.
+	stops []func(context.Context) error
+}
+
+// New returns a proxy that has not started. The configuration must be valid.
+func New(cfg *config.Config, options Options) *App {
+	log := options.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &App{cfg: cfg, options: options, log: log}
+}
+
+// Start brings the proxy up. It returns once the listeners are bound; the
+// cluster may still be down, then the proxy is not ready and says why. On an
+// error nothing is left running.
+func (a *App) Start(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Stop(ctx))
+		}
+	}()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		buildInfo(a.options),
+	)
+
+	settings, err := CassandraConfig(a.cfg, a.log)
+	if err != nil {
+		return err
+	}
+	settings.Registerer = registry
+	if a.cluster, err = cassandra.Open(ctx, settings); err != nil {
+		return err
+	}
+	a.onStop(func(context.Context) error { a.cluster.Close(); return nil })
+
+	a.executor = executor.New(executor.Config{
+		Reader:     a.cluster,
+		Ring:       a.cluster.Ring,
+		Logger:     a.log,
+		Registerer: registry,
+	})
+	a.onStop(func(context.Context) error { a.executor.Close(); return nil })
+
+	lookups := lookup.New(lookup.Config{
+		Tables:    lookupSettings(a.cfg),
+		Ring:      a.cluster.Ring,
+		Schema:    a.cluster.Schema,
+		Executor:  a.executor,
+		LocalRack: a.cfg.Cassandra.LocalRack,
+		Reason:    a.NotReady,
+	})
+	if a.recorder, err = sla.New(registry, targets(a.cfg)); err != nil {
+		return err
+	}
+
+	a.server = server.New(serverConfig(a.cfg, a.options.Version), server.Deps{
+		Lookup:   lookups,
+		Ready:    a.NotReady,
+		Observer: server.ObserverFunc(a.observe),
+		Gatherer: registry,
+		Hosts:    func() any { return a.executor.Health() },
+		SLA:      func() any { return a.recorder.Status() },
+		LogLevel: a.options.Level,
+		Log:      a.log,
+	})
+	if err := a.server.Start(ctx); err != nil {
+		return err
+	}
+	a.onStop(a.server.Shutdown)
+	return nil
+}
+
+// onStop registers what ends the step that has just begun.
+func (a *App) onStop(stop func(context.Context) error) { a.stops = append(a.stops, stop) }
+
+// Stop ends the proxy: requests under way are answered until ctx ends. What was
+// started last ends first.
+func (a *App) Stop(ctx context.Context) error {
+	var errs []error
+	for _, stop := range slices.Backward(a.stops) {
+		errs = append(errs, stop(ctx))
+	}
+	a.stops = nil
+	return errors.Join(errs...)
+}
+
+// Run starts the proxy and serves until ctx ends. Then it turns not ready, waits
+// shutdown.delay for balancers to notice, and answers what is under way for at
+// most shutdown.timeout. The error is nil after an orderly end.
+func (a *App) Run(ctx context.Context) error {
+	if err := a.Start(ctx); err != nil {
+		return err
+	}
+	var failed error
+	select {
+	case <-ctx.Done():
+		a.server.Drain(context.WithoutCancel(ctx), a.cfg.Shutdown.Delay)
+	case failed = <-a.server.Failed():
+	}
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Shutdown.Timeout)
+	defer cancel()
+	err := errors.Join(failed, a.Stop(stopping))
+	if err == nil {
+		a.log.Info("stopped")
+	}
+	return err
+}
+
+// NotReady returns why lookups cannot be answered, empty when they can.
+func (a *App) NotReady() string {
+	status := a.cluster.Status()
+	switch {
+	case status.Ready:
+		return ""
+	case status.Reason == "":
+		return "connecting to the cluster"
+	default:
+		return status.Reason
+	}
+}
+
+// Percentiles returns the latencies of a table over a window of up to five
+// minutes; the zero Percentiles for a table that is not served. The table is
+// keyspace.table.
+func (a *App) Percentiles(table string, window time.Duration) sla.Percentiles {
+	p, _ := a.recorder.Snapshot(table, window)
+	return p
+}
+
+// buildInfo is the metric that names this build.
+func buildInfo(options Options) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "qosproxy_build_info",
+		Help: "1, labelled with version and revision of this build and the Go that built it.",
+		ConstLabels: prometheus.Labels{
+			"version": options.Version, "revision": options.Commit, "goversion": runtime.Version(),
+		},
+	}, func() float64 { return 1 })
+}
+
+// CassandraConfig returns how to reach the cluster that a configuration names. It
+// reads the password and certificate files.
+func CassandraConfig(cfg *config.Config, log *slog.Logger) (cassandra.Config, error) {
+	c := cfg.Cassandra
+	out := cassandra.Config{
+		ContactPoints:      c.ContactPoints,
+		Port:               c.Port,
+		LocalDC:            c.LocalDC,
+		Username:           c.Username,
+		ConnectionsPerHost: c.ConnectionsPerHost,
+		ConnectTimeout:     c.ConnectTimeout,
+		RefreshInterval:    c.RefreshInterval,
+		NodeLocal:          wantsNodeLocal(cfg),
+		Logger:             log,
+	}
+	var err error
+	if out.Password, err = password(c.PasswordFile); err != nil {
+		return out, fmt.Errorf("cassandra.password_file: %w", err)
+	}
+	if out.TLS, err = clientTLS(c.TLS); err != nil {
+		return out, fmt.Errorf("cassandra.tls: %w", err)
+	}
+	return out, nil
+}
+
+// Addr returns the address that the listener grpc, http or admin is bound to,
+// empty when it is off.
+func (a *App) Addr(listener string) string {
+	if addr := a.server.Addr(listener); addr != nil {
+		return addr.String()
+	}
+	return ""
+}

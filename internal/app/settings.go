@@ -1,0 +1,134 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/cassandra"
+	"github.com/qosproxy/qosproxy/internal/config"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/server"
+	"github.com/qosproxy/qosproxy/internal/sla"
+)
+
+// password reads a secret from a file; a trailing line end is not part of it.
+func password(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimRight(string(data), "\r\n"), nil
+}
+
+// clientTLS returns the client's side of TLS, nil when it is off.
+func clientTLS(t config.ClientTLS) (*tls.Config, error) {
+	if !t.On() {
+		return nil, nil //nolint:nilnil // No TLS is a valid outcome, not an error.
+	}
+	out := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("ca_file: %w", err)
+		}
+		out.RootCAs = x509.NewCertPool()
+		if !out.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("ca_file %s holds no PEM certificate", t.CAFile)
+		}
+	}
+	if t.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("cert_file and key_file: %w", err)
+		}
+		out.Certificates = []tls.Certificate{pair}
+	}
+	return out, nil
+}
+
+// lookupSettings returns what the configuration says of each table.
+func lookupSettings(cfg *config.Config) []lookup.Settings {
+	out := make([]lookup.Settings, len(cfg.Tables))
+	for i := range cfg.Tables {
+		t := &cfg.Tables[i]
+		s := cfg.Effective(t)
+		out[i] = lookup.Settings{
+			Keyspace:         t.Name.Keyspace,
+			Table:            t.Name.Table,
+			Columns:          t.Columns,
+			Consistency:      string(s.Consistency),
+			Timeout:          s.Timeout,
+			SpeculativeRetry: s.SpeculativeRetry,
+			HedgeBudget:      float64(s.HedgeBudget),
+			Grouping:         s.Grouping,
+			MaxKeys:          s.MaxKeys,
+			MaxKeysPerGroup:  s.MaxKeysPerGroup,
+			MaxRowsPerKey:    s.MaxRowsPerKey,
+			MaxResponseBytes: int(s.MaxResponseBytes),
+		}
+	}
+	return out
+}
+
+// wantsNodeLocal reports whether some table is read at NODE_LOCAL.
+func wantsNodeLocal(cfg *config.Config) bool {
+	return slices.ContainsFunc(lookupSettings(cfg), func(s lookup.Settings) bool { return s.Consistency == cassandra.NodeLocal })
+}
+
+// targets returns the SLA of each table.
+func targets(cfg *config.Config) map[string]sla.Target {
+	out := make(map[string]sla.Target, len(cfg.Tables))
+	for i := range cfg.Tables {
+		t := cfg.Effective(&cfg.Tables[i]).SLA
+		out[cfg.Tables[i].Name.String()] = sla.Target{
+			Percentile: t.Percentile,
+			Target:     t.Target,
+			OperateAt:  time.Duration(float64(t.Target) * float64(t.OperateAt)),
+		}
+	}
+	return out
+}
+
+// serverConfig returns where and how to listen.
+func serverConfig(cfg *config.Config, version string) server.Config {
+	l := cfg.Listen
+	listener := func(address string, t config.ServerTLS) server.Listener {
+		return server.Listener{
+			Address:    address,
+			SocketMode: l.SocketMode,
+			TLS:        server.TLS{CertFile: t.CertFile, KeyFile: t.KeyFile, ClientCAFile: t.ClientCAFile},
+		}
+	}
+	return server.Config{
+		GRPC:            listener(l.GRPC, l.TLS.GRPC),
+		HTTP:            listener(l.HTTP, l.TLS.HTTP),
+		Admin:           listener(l.Admin, l.TLS.Admin),
+		MaxRequestBytes: int(l.MaxRequestBytes),
+		Pprof:           l.Pprof,
+		Version:         version,
+	}
+}
+
+// observe hands a finished lookup to the SLA.
+func (a *App) observe(ctx context.Context, table string, keys int, code string, d time.Duration, resp *lookup.Response) {
+	o := &sla.Lookup{Table: table, Keys: keys, Code: code, Duration: d, TraceID: server.TraceID(ctx)}
+	if resp != nil {
+		o.Groups = resp.Stats.Groups
+		for i := range resp.Results {
+			if s := resp.Results[i].Status; s != partition.Pending {
+				o.Statuses[s-partition.Found]++
+			}
+		}
+	}
+	a.recorder.Observe(o)
+}

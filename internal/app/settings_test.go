@@ -1,0 +1,35 @@
+package app
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/config"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/sla"
+)
+
+// TestStatusesAreCountedUnderTheirName holds the order that observe relies on.
+func TestStatusesAreCountedUnderTheirName(t *testing.T) {
+	for i, name := range sla.StatusNames() {
+		assert.Equal(t, name, (partition.Found + partition.Status(i)).String())
+	}
+	assert.Len(t, sla.StatusNames(), len(partition.Statuses))
+}
+
+func TestOneTableAtNodeLocalIsEnough(t *testing.T) {
+	for yaml, want := range map[string]bool{
+		"tables: [{name: a.b}]": false,
+		"tables: [{name: a.b}, {name: a.c, consistency: node_local}]":                        true,
+		"defaults: {consistency: NODE_LOCAL}\ntables: [{name: a.b}]":                         true,
+		"defaults: {consistency: NODE_LOCAL}\ntables: [{name: a.b, consistency: LOCAL_ONE}]": false,
+	} {
+		cfg, err := config.Parse([]byte("cassandra: {contact_points: [a]}\n"+yaml), "test.yaml")
+		require.NoError(t, err)
+		settings, err := CassandraConfig(cfg, nil)
+		require.NoError(t, err)
+		assert.Equal(t, want, settings.NodeLocal, yaml)
+	}
+}

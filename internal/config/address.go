@@ -1,0 +1,87 @@
+package config
+
+import (
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// unixScheme begins the address of a unix socket.
+const unixScheme = "unix://"
+
+// maxSocketPath is how long the path of a unix socket may be: 108 bytes with the
+// closing zero on Linux, see unix(7).
+const maxSocketPath = 107
+
+func (v *validator) listen(l *Listen) {
+	listeners := []struct {
+		name, address string
+		tls           ServerTLS
+	}{
+		{"grpc", l.GRPC, l.TLS.GRPC}, {"http", l.HTTP, l.TLS.HTTP}, {"admin", l.Admin, l.TLS.Admin},
+	}
+	v.check(l.GRPC != "" || l.HTTP != "", "listen", "both grpc and http are off; give one of them an address such as 127.0.0.1:50051")
+	v.check(l.SocketMode&0o200 != 0, "listen.socket_mode", "%#o does not let the owner connect, which takes write permission; use 0660", l.SocketMode)
+	v.check(l.MaxRequestBytes > 0, "listen.max_request_bytes", "%s is below 1; use a size such as 4MiB", l.MaxRequestBytes)
+	for i, a := range listeners {
+		why := badAddress(a.address)
+		v.check(why == "", "listen."+a.name, "%q %s", a.address, why)
+		for _, b := range listeners[:i] {
+			v.check(why != "" || !collide(a.address, b.address), "listen."+a.name,
+				"%s is taken by listen.%s already, which has %s; use another port or path", a.address, b.name, b.address)
+		}
+		tls := "listen.tls." + a.name
+		v.certificate(tls, a.tls.CertFile, a.tls.KeyFile)
+		v.check(a.tls.ClientCAFile == "" || a.tls.CertFile != "" || a.tls.KeyFile != "", tls+".client_ca_file",
+			"is set without a certificate; set cert_file and key_file as well")
+	}
+}
+
+// badAddress returns what is wrong with the address of a listener, empty when
+// nothing is.
+func badAddress(address string) string {
+	if address == "" {
+		return ""
+	}
+	if path, ok := strings.CutPrefix(address, unixScheme); ok {
+		switch {
+		case !filepath.IsAbs(path):
+			return "has no absolute path; write unix:///run/qosproxy/grpc.sock, with three slashes"
+		case len(path) > maxSocketPath:
+			return "has a path longer than the 107 bytes that a unix socket can have; shorten it"
+		}
+		return ""
+	}
+	if _, _, ok := splitHostPort(address); !ok {
+		return "is not an address to listen at; write host:port, such as 127.0.0.1:8080 or :8080, or unix:///path"
+	}
+	return ""
+}
+
+// collide reports whether two listeners cannot both have their address. Port 0
+// is another free port for each.
+func collide(a, b string) bool {
+	hostA, portA, okA := splitHostPort(a)
+	hostB, portB, okB := splitHostPort(b)
+	if !okA || !okB {
+		return a != "" && a == b
+	}
+	return portA == portB && portA != 0 && (hostA == hostB || wildcard(hostA) || wildcard(hostB))
+}
+
+func wildcard(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
+}
+
+// splitHostPort splits host:port; it reports false unless the port is a number
+// from 0 to 65535.
+func splitHostPort(s string) (host string, port int, ok bool) {
+	host, digits, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 16)
+	return host, int(n), err == nil
+}

@@ -1,0 +1,172 @@
+// Package config reads the configuration: a YAML file, then the environment
+// over it. It decides which keys exist, what their values may be and which
+// combinations are impossible, and names file, line and key of every mistake.
+package config
+
+import (
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/hedge"
+	"github.com/qosproxy/qosproxy/internal/planner"
+)
+
+// Config is the whole configuration. It is made by Default, Load or Parse; it
+// holds no secret, only the paths of files that do.
+type Config struct {
+	// Cassandra says how to reach the cluster.
+	Cassandra Cassandra `yaml:"cassandra"`
+	// Listen says where clients and operators connect.
+	Listen Listen `yaml:"listen"`
+	// Defaults are the settings that every table inherits.
+	Defaults Settings `yaml:"defaults"`
+	// Tables are the tables that may be read; no other can be.
+	Tables []Table `yaml:"tables"`
+	// Log is what the process logs.
+	Log Log `yaml:"log"`
+	// Shutdown is how the process ends.
+	Shutdown Shutdown `yaml:"shutdown"`
+
+	// origin says where each value comes from; nil when there is no file and no
+	// environment.
+	origin *origin
+}
+
+// Cassandra says how to reach the cluster.
+type Cassandra struct {
+	// ContactPoints are addresses or names, each with an optional :port; at
+	// least one. Names are resolved again at every attempt to connect.
+	ContactPoints []string `yaml:"contact_points"`
+	// Port is the native transport port of contact points without one, 1–65535.
+	Port int `yaml:"port"`
+	// LocalDC is the datacenter whose replicas are asked; empty means that of
+	// the contact points, which must then be in only one.
+	LocalDC string `yaml:"local_dc"`
+	// LocalRack is the rack whose replicas are preferred; empty prefers none.
+	LocalRack string `yaml:"local_rack"`
+	// ConnectionsPerHost is the number of connections to each host, 1 or more.
+	ConnectionsPerHost int `yaml:"connections_per_host"`
+	// ConnectTimeout bounds each step of setting up a connection.
+	ConnectTimeout time.Duration `yaml:"connect_timeout"`
+	// RefreshInterval is the longest age of the ring and the schema when the
+	// cluster announces no change.
+	RefreshInterval time.Duration `yaml:"refresh_interval"`
+	// Username authenticates; empty means no authentication.
+	Username string `yaml:"username"`
+	// PasswordFile holds the password of Username.
+	PasswordFile string `yaml:"password_file"`
+	// TLS encrypts the connections to the cluster.
+	TLS ClientTLS `yaml:"tls"`
+}
+
+// ClientTLS is TLS towards the cluster.
+type ClientTLS struct {
+	// Enabled turns TLS on with the authorities of the system; any other field
+	// that is set turns it on as well.
+	Enabled bool `yaml:"enabled"`
+	// CAFile holds the authorities that sign the certificates of the nodes;
+	// empty means those of the system.
+	CAFile string `yaml:"ca_file"`
+	// CertFile and KeyFile are the client's certificate; both or none.
+	CertFile string `yaml:"cert_file"`
+	KeyFile  string `yaml:"key_file"`
+	// ServerName is the name in the certificates of the nodes; empty means the
+	// address of the node.
+	ServerName string `yaml:"server_name"`
+}
+
+// On reports whether connections to the cluster are encrypted.
+func (t ClientTLS) On() bool {
+	return t.Enabled || t.CAFile != "" || t.CertFile != "" || t.KeyFile != "" || t.ServerName != ""
+}
+
+// Listen says where clients and operators connect. An address is host:port or
+// unix:///path; an empty one turns its listener off.
+type Listen struct {
+	// GRPC and HTTP are the front doors; at least one is on.
+	GRPC string `yaml:"grpc"`
+	HTTP string `yaml:"http"`
+	// Admin serves metrics, health and status.
+	Admin string `yaml:"admin"`
+	// SocketMode is the permission of unix sockets.
+	SocketMode fs.FileMode `yaml:"socket_mode"`
+	// MaxRequestBytes is the largest request that either door accepts.
+	MaxRequestBytes Bytes `yaml:"max_request_bytes"`
+	// Pprof serves the Go profiler at the admin listener.
+	Pprof bool `yaml:"pprof"`
+	// TLS encrypts listeners, each by itself.
+	TLS ListenTLS `yaml:"tls"`
+}
+
+// ListenTLS is the TLS of each listener.
+type ListenTLS struct {
+	GRPC  ServerTLS `yaml:"grpc"`
+	HTTP  ServerTLS `yaml:"http"`
+	Admin ServerTLS `yaml:"admin"`
+}
+
+// ServerTLS is the TLS of one listener; the files are read again when they
+// change.
+type ServerTLS struct {
+	// CertFile and KeyFile are PEM files; both or none. Without them the
+	// listener is not encrypted.
+	CertFile string `yaml:"cert_file"`
+	KeyFile  string `yaml:"key_file"`
+	// ClientCAFile holds the authorities whose clients may connect; empty asks
+	// clients for no certificate.
+	ClientCAFile string `yaml:"client_ca_file"`
+}
+
+// Log is what the process logs.
+type Log struct {
+	// Level is the least level that is logged: debug, info, warn or error.
+	Level slog.Level `yaml:"level"`
+	// Format is json or text.
+	Format string `yaml:"format"`
+}
+
+// Shutdown is how the process ends after SIGTERM.
+type Shutdown struct {
+	// Delay is how long it serves on while balancers notice that it is not
+	// ready.
+	Delay time.Duration `yaml:"delay"`
+	// Timeout is how long the lookups under way may take after that.
+	Timeout time.Duration `yaml:"timeout"`
+}
+
+// Default returns the configuration of a proxy on the machine of a Cassandra
+// node. It allows no table.
+func Default() Config {
+	return Config{
+		Cassandra: Cassandra{
+			ContactPoints:      []string{"127.0.0.1"},
+			Port:               9042,
+			ConnectionsPerHost: 2,
+			ConnectTimeout:     5 * time.Second,
+			RefreshInterval:    time.Minute,
+		},
+		Listen: Listen{
+			GRPC:            "127.0.0.1:50051",
+			HTTP:            "127.0.0.1:8080",
+			Admin:           "127.0.0.1:8081",
+			SocketMode:      0o660,
+			MaxRequestBytes: 4 << 20,
+			Pprof:           true,
+		},
+		Defaults: Settings{
+			Consistency:      "LOCAL_ONE",
+			Timeout:          125 * time.Millisecond,
+			SpeculativeRetry: hedge.Fixed(15 * time.Millisecond),
+			HedgeBudget:      0.02,
+			Grouping:         planner.Cover,
+			MaxKeys:          500,
+			MaxRowsPerKey:    1000,
+			MaxResponseBytes: 4 << 20,
+			SLA:              SLA{Percentile: 95, Target: 125 * time.Millisecond, OperateAt: 0.5},
+		},
+		Tables:   []Table{},
+		Log:      Log{Level: slog.LevelInfo, Format: "json"},
+		Shutdown: Shutdown{Delay: 5 * time.Second, Timeout: 30 * time.Second},
+	}
+}

@@ -1,0 +1,96 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// envPrefix begins every variable of the configuration.
+const envPrefix = "QOSPROXY_"
+
+// serviceLink is the ending of the variables that Kubernetes sets in every pod
+// for a service whose name begins with qosproxy.
+var serviceLink = regexp.MustCompile(`_?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+
+// serviceAddress is the value of the one whose name could be ours, such as
+// QOSPROXY_CASSANDRA_PORT for a service qosproxy-cassandra.
+var serviceAddress = regexp.MustCompile(`^(tcp|udp|sctp)://`)
+
+// Variable returns the environment variable of a key path: that of
+// defaults.sla.target is QOSPROXY_DEFAULTS_SLA_TARGET. Every key outside of
+// tables has one.
+func Variable(path string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
+}
+
+// environment sets the values that variables give, as in os.Environ. Lists are
+// separated by commas. A variable that begins with QOSPROXY_ and is no key is
+// refused, but for those that Kubernetes sets for services.
+func (d *decoder) environment(c *Config, env []string) {
+	type leaf struct {
+		path  string
+		value reflect.Value
+	}
+	known := map[string]leaf{}
+	var variables []string
+	for path, v := range leaves(reflect.ValueOf(c).Elem()) {
+		known[Variable(path)] = leaf{path, v}
+		variables = append(variables, Variable(path))
+	}
+	for _, entry := range slices.Sorted(slices.Values(env)) {
+		name, value, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, envPrefix) || fromKubernetes(name, value) {
+			continue
+		}
+		l, ok := known[name]
+		if !ok {
+			d.problems = append(d.problems, unknownVariable(name, variables))
+			continue
+		}
+		d.origin.at[l.path] = place{variable: name}
+		if err := setVariable(l.value, value); err != nil {
+			d.problems = append(d.problems, &Error{Variable: name, Key: l.path, Message: err.Error()})
+		}
+	}
+}
+
+// fromKubernetes reports whether Kubernetes has set the variable.
+func fromKubernetes(name, value string) bool {
+	return serviceLink.MatchString(strings.TrimPrefix(name, envPrefix)) ||
+		strings.HasSuffix(name, "_PORT") && serviceAddress.MatchString(value)
+}
+
+// setVariable sets a scalar or a list of strings.
+func setVariable(dst reflect.Value, value string) error {
+	if dst.Kind() != reflect.Slice || isScalar(dst.Type()) {
+		return setScalar(dst, value)
+	}
+	items := []string{}
+	for item := range strings.SplitSeq(value, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	dst.Set(reflect.ValueOf(items))
+	return nil
+}
+
+// unknownVariable refuses a variable without showing its value, which may be
+// secret.
+func unknownVariable(name string, known []string) *Error {
+	p := &Error{Variable: name}
+	switch near := nearest(name, known); {
+	case strings.HasSuffix(name, "_PASSWORD"):
+		p.Message = "a password is not taken from the environment; write it to a file and name that in " + Variable("cassandra.password_file")
+	case name == envPrefix+"TABLES" || strings.HasPrefix(name, envPrefix+"TABLES_"):
+		p.Message = "tables are listed in the configuration file only; unset the variable"
+	case near != "":
+		p.Message = fmt.Sprintf("unknown variable, did you mean %s?", near)
+	default:
+		p.Message = "unknown variable; unset it, or see 'qosproxy config show' for the keys there are"
+	}
+	return p
+}

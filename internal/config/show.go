@@ -1,0 +1,89 @@
+package config
+
+import (
+	"encoding/json"
+	"reflect"
+	"regexp"
+	"strings"
+)
+
+// YAML returns the configuration as a file that Parse reads: every key, with the
+// value it has, inherited settings written out at each table. It can be shown to
+// anyone who may know the names of hosts and files, for it holds no secret.
+func (c *Config) YAML() ([]byte, error) {
+	full := *c
+	full.Tables = make([]Table, len(c.Tables))
+	for i := range c.Tables {
+		full.Tables[i] = c.Tables[i]
+		full.Tables[i].Overrides = overriding(c.Effective(&c.Tables[i]))
+	}
+	var w writer
+	w.mapping(reflect.ValueOf(full), "", "")
+	return []byte(w.String()), w.err
+}
+
+// writer writes values as YAML in block style.
+type writer struct {
+	strings.Builder
+	err error
+}
+
+// mapping writes the keys of a struct, the first behind lead and the others
+// behind indent.
+func (w *writer) mapping(v reflect.Value, lead, indent string) {
+	for _, f := range fieldsOf(v.Type()) {
+		w.WriteString(lead + f.name + ":")
+		w.value(v.FieldByIndex(f.index), indent+"  ")
+		lead = indent
+	}
+}
+
+// value writes what comes after a key and its colon.
+func (w *writer) value(v reflect.Value, indent string) {
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	switch {
+	case isScalar(v.Type()):
+		w.WriteString(" " + w.scalar(v) + "\n")
+	case v.Kind() == reflect.Struct:
+		w.WriteString("\n")
+		w.mapping(v, indent, indent)
+	case v.Len() == 0:
+		w.WriteString(" []\n")
+	case isScalar(v.Type().Elem()):
+		items := make([]string, v.Len())
+		for i := range items {
+			items[i] = w.scalar(v.Index(i))
+		}
+		w.WriteString(" [" + strings.Join(items, ", ") + "]\n")
+	default:
+		w.WriteString("\n")
+		for i := range v.Len() {
+			w.mapping(v.Index(i), indent+"- ", indent+"  ")
+		}
+	}
+}
+
+// plain matches the texts that need no quotes, in lists neither.
+var plain = regexp.MustCompile(`^[A-Za-z0-9/-][A-Za-z0-9_./:%()-]*$`)
+
+// notString matches those of them that YAML reads as something else than a
+// string.
+var notString = regexp.MustCompile(`(?i)^(null|true|false|-.*|.*:|[0-9_]+(\.[0-9_]*)?|0x.*|0o.*|[0-9.]+e.*)$`)
+
+// scalar returns the text of one value, in quotes where YAML wants them.
+func (w *writer) scalar(v reflect.Value) string {
+	text, err := scalarText(v)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	if plain.MatchString(text) && (v.Kind() != reflect.String || !notString.MatchString(text)) {
+		return text
+	}
+	quoted, err := json.Marshal(text) // a JSON string is one of YAML
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return string(quoted)
+}

@@ -1,0 +1,50 @@
+package config
+
+import "strings"
+
+// nearest returns the name that was probably meant: one that is a few typing
+// errors away, or the only one that begins like it; empty when there is none.
+// Case does not matter.
+func nearest(written string, names []string) string {
+	written = strings.ToLower(written)
+	best, distance := "", 1+max(1, len(written)/3)
+	begin, beginnings := "", 0
+	for _, name := range names {
+		lower := strings.ToLower(name)
+		if d := edits(written, lower); d < distance {
+			best, distance = name, d
+		}
+		if written != "" && strings.HasPrefix(lower, written) {
+			begin = name
+			beginnings++
+		}
+	}
+	if best == "" && beginnings == 1 {
+		return begin
+	}
+	return best
+}
+
+// edits is the optimal string alignment distance: how many letters to insert,
+// delete, replace or swap with their neighbour to turn a into b.
+func edits(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(row[j]+1, last[j+1]+1, last[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,136 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Validate reports every value that is out of range and every combination that
+// is impossible: one *Error each, joined, with the place of the value if it
+// comes from a file or the environment. Load and Parse have validated what they
+// return.
+func (c *Config) Validate() error { return join(c.problems()) }
+
+// validator collects problems.
+type validator struct {
+	origin *origin
+	found  []*Error
+}
+
+// check records a problem of the value at path unless it is fine.
+func (v *validator) check(fine bool, path, format string, args ...any) {
+	if !fine {
+		v.found = append(v.found, v.origin.problem(path, format, args...))
+	}
+}
+
+func (c *Config) problems() []*Error {
+	v := &validator{origin: c.origin}
+	v.cassandra(&c.Cassandra)
+	v.listen(&c.Listen)
+	v.settings("defaults", c.Defaults, overriding(c.Defaults))
+	v.tables(c)
+	v.check(slices.Contains([]string{"json", "text"}, c.Log.Format), "log.format", "%q is not a format; use json or text", c.Log.Format)
+	v.check(c.Shutdown.Delay >= 0, "shutdown.delay", "%s is below 0; use 0s to stop at once", c.Shutdown.Delay)
+	v.positive("shutdown.timeout", c.Shutdown.Timeout, "30s")
+	return v.found
+}
+
+func (v *validator) positive(path string, d time.Duration, example string) {
+	v.check(d > 0, path, "%s is not above 0; use a duration such as %s", d, example)
+}
+
+func (v *validator) cassandra(c *Cassandra) {
+	v.check(len(c.ContactPoints) > 0, "cassandra.contact_points", "is empty; name at least one node of the cluster")
+	for i, p := range c.ContactPoints {
+		v.check(contactPoint(p), fmt.Sprintf("cassandra.contact_points[%d]", i), "%q is not an address; write a host, or host:port", p)
+	}
+	v.check(1 <= c.Port && c.Port <= 65535, "cassandra.port", "%d is not a port; use 1 to 65535", c.Port)
+	v.check(c.ConnectionsPerHost > 0, "cassandra.connections_per_host", "%d is below 1", c.ConnectionsPerHost)
+	v.positive("cassandra.connect_timeout", c.ConnectTimeout, "5s")
+	v.positive("cassandra.refresh_interval", c.RefreshInterval, "1m")
+	v.check(c.PasswordFile == "" || c.Username != "", "cassandra.password_file", "is set without a username; set cassandra.username as well")
+	v.check(c.Username == "" || c.PasswordFile != "", "cassandra.username", "is set without a password_file; name the file that holds the password")
+	v.certificate("cassandra.tls", c.TLS.CertFile, c.TLS.KeyFile)
+}
+
+// certificate checks that a certificate and its key come together.
+func (v *validator) certificate(path, cert, key string) {
+	v.check(cert == "" || key != "", path+".cert_file", "is set without a key_file; name the file of its private key")
+	v.check(key == "" || cert != "", path+".key_file", "is set without a cert_file; name the file of its certificate")
+}
+
+func (v *validator) tables(c *Config) {
+	first := map[TableName]int{}
+	for i := range c.Tables {
+		t := &c.Tables[i]
+		path := fmt.Sprintf("tables[%d]", i)
+		v.settings(path, c.Effective(t), t.Overrides)
+		v.columns(path+".columns", t.Columns)
+		if t.Name.Keyspace == "" || t.Name.Table == "" {
+			v.check(false, path+".name", "is missing; write name: keyspace.table")
+			continue
+		}
+		if before, twice := first[t.Name]; twice {
+			v.check(false, path+".name", "%s is listed twice, here and as tables[%d]; merge the two", t.Name, before)
+		} else {
+			first[t.Name] = i
+		}
+	}
+}
+
+func (v *validator) columns(path string, columns []string) {
+	for i, name := range columns {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		v.check(name != "", at, "is empty; name a column or remove it")
+		v.check(name == "" || !slices.Contains(columns[:i], name), at, "%q is listed twice; remove one", name)
+	}
+}
+
+// settings checks those settings that are given: of a table, not what it
+// inherits, which is checked where it is written.
+func (v *validator) settings(path string, s Settings, given Overrides) {
+	v.given(given.Timeout != nil, s.Timeout > 0, path+".timeout", "%s is not above 0; use a duration such as 50ms", s.Timeout)
+	v.given(given.Consistency != nil, slices.Contains(consistencyLevels, s.Consistency), path+".consistency",
+		"%q is not a consistency level of reads; use LOCAL_ONE or LOCAL_QUORUM", s.Consistency)
+	v.given(given.HedgeBudget != nil, 0 <= s.HedgeBudget && s.HedgeBudget <= 1, path+".hedge_budget",
+		"%s is not a share of the keys; use 0%% to 100%%", s.HedgeBudget)
+	v.given(given.MaxKeys != nil, s.MaxKeys > 0, path+".max_keys", "%d is below 1", s.MaxKeys)
+	v.given(given.MaxKeysPerGroup != nil, s.MaxKeysPerGroup >= 0, path+".max_keys_per_group",
+		"%d is below 0; use 0 to let the planner choose", s.MaxKeysPerGroup)
+	v.given(given.MaxKeysPerGroup != nil, s.MaxKeysPerGroup <= s.MaxKeys || s.MaxKeys <= 0, path+".max_keys_per_group",
+		"%d is above max_keys, which is %d: no group can be that large; lower it, or raise max_keys", s.MaxKeysPerGroup, s.MaxKeys)
+	v.given(given.MaxRowsPerKey != nil, s.MaxRowsPerKey > 0, path+".max_rows_per_key", "%d is below 1", s.MaxRowsPerKey)
+	v.given(given.MaxResponseBytes != nil, s.MaxResponseBytes > 0, path+".max_response_bytes",
+		"%s is below 1; use a size such as 4MiB", s.MaxResponseBytes)
+	if given.SLA != nil {
+		v.sla(path+".sla", s.SLA, *given.SLA)
+	}
+}
+
+func (v *validator) sla(path string, s SLA, given SLAOverrides) {
+	v.given(given.Percentile != nil, 0 < s.Percentile && s.Percentile < 100, path+".percentile",
+		"%v is not between 0 and 100, both excluded; use 95 or 99.9", s.Percentile)
+	v.given(given.Target != nil, s.Target > 0, path+".target", "%s is not above 0; use a duration such as 125ms", s.Target)
+	v.given(given.OperateAt != nil, 0 < s.OperateAt && s.OperateAt <= 1, path+".operate_at",
+		"%s is not a share of the target; use a percentage above 0%% and up to 100%%", s.OperateAt)
+}
+
+// given checks a setting if it is given.
+func (v *validator) given(given, fine bool, path, format string, args ...any) {
+	v.check(!given || fine, path, format, args...)
+}
+
+// contactPoint reports whether p is a host, or a host and a port.
+func contactPoint(p string) bool {
+	if strings.TrimSpace(p) == "" || strings.ContainsAny(p, " \t\r\n/,@") {
+		return false
+	}
+	host, port, ok := splitHostPort(p)
+	if !ok {
+		return strings.Count(p, ":") != 1 && !strings.ContainsAny(p, "[]") // a bare name, IPv4 or IPv6 address
+	}
+	return host != "" && port > 0
+}

@@ -1,0 +1,241 @@
+package lookup
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/ring"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// Config is what a Service works with. Every field but Reason and LocalRack is
+// required.
+type Config struct {
+	// Tables are the tables that may be read.
+	Tables []Settings
+	// Ring returns the current snapshot, nil before the first.
+	Ring func() *ring.Ring
+	// Schema returns the current schema, nil before the first.
+	Schema func() *schema.Schema
+	// Executor asks the hosts.
+	Executor *executor.Executor
+	// LocalRack is the rack whose replicas are preferred; empty prefers none.
+	LocalRack string
+	// Reason says why the proxy is not ready; nil says nothing.
+	Reason func() string
+}
+
+// Service answers lookups. It is safe for concurrent use.
+type Service struct {
+	cfg      Config
+	settings map[[2]string]*Settings
+	near     atomic.Pointer[near]
+}
+
+// New returns a service over the given parts.
+func New(cfg Config) *Service {
+	s := &Service{cfg: cfg, settings: make(map[[2]string]*Settings, len(cfg.Tables))}
+	for i := range cfg.Tables {
+		t := &cfg.Tables[i]
+		s.settings[[2]string{t.Keyspace, t.Table}] = t
+	}
+	return s
+}
+
+// Ring returns the snapshot that a lookup would use now, nil before the first.
+func (s *Service) Ring() *ring.Ring { return s.cfg.Ring() }
+
+// Get answers a lookup: one result for each asked key, by position. It returns
+// by the deadline with what has been answered until then. The error is an *Error
+// and refuses the request as a whole; what befalls a single key is in its result.
+func (s *Service) Get(ctx context.Context, req *Request) (*Response, error) {
+	results := make([]partition.Result, len(req.Keys))
+	resp, err := s.run(ctx, req, func(i int, r partition.Result) error {
+		results[i] = r
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	resp.Results = results
+	return resp, nil
+}
+
+// Stream answers a lookup key by key: emit is called once for each asked key, by
+// its position, as soon as the key is answered, never twice at a time. An error
+// of emit ends the lookup and is returned; other errors are as with Get.
+func (s *Service) Stream(ctx context.Context, req *Request, emit func(i int, r partition.Result) error) (Stats, error) {
+	resp, err := s.run(ctx, req, emit)
+	if err != nil {
+		return Stats{}, err
+	}
+	return resp.Stats, nil
+}
+
+// run is the story of a request.
+func (s *Service) run(ctx context.Context, req *Request, emit func(int, partition.Result) error) (*Response, error) {
+	start := time.Now()
+	snapshot, err := s.check(req)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := deadline(ctx, req)
+	defer cancel()
+
+	asked := distinct(req.Keys)
+	query := s.query(snapshot, req, asked)
+	plan := s.cfg.Executor.Plan(query)
+	merge := newMerge(asked, req.Table.Settings.MaxResponseBytes, emit, cancel)
+	done := s.cfg.Executor.Execute(ctx, query, plan, merge.add)
+	if merge.err != nil {
+		return nil, merge.err
+	}
+
+	resp := &Response{Stats: Stats{
+		Keys:       len(req.Keys),
+		Groups:     len(plan.Groups),
+		SubQueries: done.SubQueries,
+		Hedges:     done.Hedges,
+		Failovers:  done.Failovers,
+		Elapsed:    time.Since(start),
+	}}
+	if req.Trace {
+		resp.Plan = describe(snapshot, req, asked, plan)
+		resp.Attempts = attempts(done.Attempts, asked)
+	}
+	return resp, nil
+}
+
+// Explain returns how a lookup would be asked at this moment, and reads nothing.
+func (s *Service) Explain(_ context.Context, req *Request) (*Plan, error) {
+	snapshot, err := s.check(req)
+	if err != nil {
+		return nil, err
+	}
+	asked := distinct(req.Keys)
+	return describe(snapshot, req, asked, s.cfg.Executor.Plan(s.query(snapshot, req, asked))), nil
+}
+
+// check refuses a request that breaks a rule, and returns the snapshot that the
+// rest of the lookup uses.
+func (s *Service) check(req *Request) (*ring.Ring, error) {
+	settings := req.Table.Settings
+	switch n := len(req.Keys); {
+	case n == 0:
+		return nil, Invalid("keys", "a lookup needs at least one key")
+	case n > settings.MaxKeys:
+		return nil, Invalid("keys", "%d keys are more than the %d (max_keys) that one lookup of %s may ask; send several lookups",
+			n, settings.MaxKeys, req.Table.Schema)
+	case req.LimitPerKey < 0:
+		return nil, Invalid("limit_per_key", "%d is negative; leave it out for all rows", req.LimitPerKey)
+	case req.LimitPerKey > settings.MaxRowsPerKey:
+		return nil, Invalid("limit_per_key", "%d is more than the %d (max_rows_per_key) rows that may be asked of one key of %s",
+			req.LimitPerKey, settings.MaxRowsPerKey, req.Table.Schema)
+	case req.Timeout < 0:
+		return nil, Invalid("timeout", "%s is negative", req.Timeout)
+	}
+	snapshot := s.cfg.Ring()
+	if snapshot == nil {
+		return nil, s.notReady()
+	}
+	keyspace := req.Table.Schema.Keyspace
+	if _, ok := snapshot.Placement(keyspace); !ok {
+		return nil, &Error{Kind: ErrNotReady, Message: fmt.Sprintf(
+			"keyspace %s cannot be read through this proxy: %v", keyspace, snapshot.PlacementError(keyspace))}
+	}
+	return snapshot, nil
+}
+
+func (s *Service) notReady() *Error {
+	message := "the proxy does not know the cluster yet; retry in a moment"
+	if s.cfg.Reason != nil {
+		if reason := s.cfg.Reason(); reason != "" {
+			message = "the proxy does not know the cluster yet: " + reason
+		}
+	}
+	return &Error{Kind: ErrNotReady, Message: message}
+}
+
+// deadline bounds a lookup by its own timeout, or by that of the table when the
+// caller brought none.
+func deadline(ctx context.Context, req *Request) (context.Context, context.CancelFunc) {
+	if req.Timeout > 0 {
+		return context.WithTimeout(ctx, req.Timeout)
+	}
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, req.Table.Settings.Timeout)
+}
+
+// query turns a request into what the executor asks: the distinct keys with the
+// hosts each may be asked of.
+func (s *Service) query(snapshot *ring.Ring, req *Request, asked *keySet) *executor.Request {
+	settings := req.Table.Settings
+	placement, _ := snapshot.Placement(req.Table.Schema.Keyspace)
+	replicas := make([][]ring.HostIndex, len(asked.keys))
+	ranges := make([]int32, len(asked.keys))
+	for i, k := range asked.keys {
+		token := ring.Token(k.Routing())
+		ranges[i] = placement.Range(token)
+		replicas[i] = placement.Local(token)
+	}
+	columns := req.Columns
+	if len(columns) == 0 {
+		columns = req.Table.Columns
+	}
+	limit, strict := req.LimitPerKey, false
+	if limit == 0 {
+		limit, strict = settings.MaxRowsPerKey, true
+	}
+	consistency := req.Consistency
+	if consistency == "" {
+		consistency = settings.Consistency
+	}
+	return &executor.Request{
+		Query: &executor.Query{
+			Table:       req.Table.Schema,
+			Columns:     columns,
+			Consistency: consistency,
+			Limit:       limit,
+			Strict:      strict,
+			MaxBytes:    settings.MaxResponseBytes,
+		},
+		Ring:     snapshot,
+		Keys:     asked.keys,
+		Replicas: replicas,
+		Ranges:   ranges,
+		Grouping: settings.Grouping,
+		Cap:      settings.MaxKeysPerGroup,
+		Policy:   settings.SpeculativeRetry,
+		Table:    s.cfg.Executor.Table(req.Table.Schema.String(), settings.HedgeBudget),
+		Near:     s.nearby(snapshot),
+		Trace:    req.Trace,
+	}
+}
+
+// near is the hosts of the local rack in one snapshot.
+type near struct {
+	of    *ring.Ring
+	hosts []bool
+}
+
+// nearby marks the hosts of the local rack, computed once for each snapshot.
+func (s *Service) nearby(snapshot *ring.Ring) []bool {
+	if s.cfg.LocalRack == "" {
+		return nil
+	}
+	if n := s.near.Load(); n != nil && n.of == snapshot {
+		return n.hosts
+	}
+	n := &near{of: snapshot, hosts: make([]bool, snapshot.Len())}
+	for i, h := range snapshot.Hosts() {
+		n.hosts[i] = h.Rack == s.cfg.LocalRack && (snapshot.LocalDC() == "" || h.DC == snapshot.LocalDC())
+	}
+	s.near.Store(n)
+	return n.hosts
+}

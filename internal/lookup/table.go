@@ -1,0 +1,87 @@
+package lookup
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// Table returns the table of that name with its definition of this moment. Names
+// are as Cassandra stores them, unquoted. The error is an *Error of kind
+// ErrUnknownTable when the cluster has no such table, ErrForbidden when the
+// configuration does not list it, ErrNotReady before the schema is known.
+func (s *Service) Table(keyspace, name string) (*Table, error) {
+	tables := s.cfg.Schema()
+	if tables == nil {
+		return nil, s.notReady()
+	}
+	settings, listed := s.settings[[2]string{keyspace, name}]
+	definition, exists := tables.Table(keyspace, name)
+	switch {
+	case !exists:
+		return nil, &Error{Kind: ErrUnknownTable, Field: "table", Message: fmt.Sprintf("the cluster has no table %s.%s", keyspace, name)}
+	case !listed:
+		return nil, &Error{Kind: ErrForbidden, Field: "table", Message: fmt.Sprintf(
+			"table %s.%s may not be read through this proxy; its operator can list it under tables in the configuration", keyspace, name)}
+	}
+	return &Table{Schema: definition, Settings: settings, Columns: allowed(definition, settings.Columns)}, nil
+}
+
+// Tables returns the tables that may be read and exist at this moment, in the
+// order of the configuration.
+func (s *Service) Tables() []*Table {
+	var out []*Table
+	for i := range s.cfg.Tables {
+		if t, err := s.Table(s.cfg.Tables[i].Keyspace, s.cfg.Tables[i].Table); err == nil {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// allowed returns the columns of a definition that the names permit: all of them
+// when there is no name. A permitted name that the table lacks is left out: the
+// column may be added later.
+func allowed(t *schema.Table, names []string) []schema.Column {
+	if len(names) == 0 {
+		return t.Columns
+	}
+	columns := make([]schema.Column, 0, len(names))
+	for _, c := range t.Columns {
+		if slices.Contains(names, c.Name) {
+			columns = append(columns, c)
+		}
+	}
+	return columns
+}
+
+// Select resolves the columns a caller asks for, in the asked order. No name
+// means every column that may be read. The error is an *Error of kind ErrInvalid
+// or ErrForbidden that names the position, such as columns[2].
+func (t *Table) Select(names []string) ([]schema.Column, error) {
+	if len(names) == 0 {
+		if len(t.Columns) == 0 {
+			return nil, &Error{Kind: ErrForbidden, Field: "columns", Message: fmt.Sprintf(
+				"none of the columns that the configuration allows of %s exists in the cluster", t.Schema)}
+		}
+		return t.Columns, nil
+	}
+	columns := make([]schema.Column, 0, len(names))
+	for i, name := range names {
+		field := fmt.Sprintf("columns[%d]", i)
+		c, exists := t.Schema.Column(name)
+		if !exists {
+			return nil, Invalid(field, "table %s has no column %q", t.Schema, name)
+		}
+		if slices.Contains(names[:i], name) {
+			return nil, Invalid(field, "column %q is asked twice", name)
+		}
+		if !slices.ContainsFunc(t.Columns, func(a schema.Column) bool { return a.Name == name }) {
+			return nil, &Error{Kind: ErrForbidden, Field: field, Message: fmt.Sprintf(
+				"column %q of %s may not be read through this proxy", name, t.Schema)}
+		}
+		columns = append(columns, c)
+	}
+	return columns, nil
+}

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// question is a lookup as a client of either door words it.
+type question struct {
+	keyspace, table string
+	columns         []string
+	limit           int
+	timeout         time.Duration
+	trace           bool
+	// keys is the number of keys, and encoder returns what encodes the key at i
+	// for a table.
+	keys    int
+	encoder func(t *schema.Table) keyEncoder
+}
+
+// keyEncoder encodes the key at i of a request. Its error says what is wrong
+// with that key.
+type keyEncoder func(i int) (partition.Key, error)
+
+// call follows one lookup from its arrival to its answer, for the observer.
+type call struct {
+	server  *Server
+	start   time.Time
+	table   string
+	keys    int
+	outcome outcome
+	resp    *lookup.Response
+}
+
+func (s *Server) begin() *call {
+	return &call{server: s, start: time.Now(), outcome: internal}
+}
+
+// end tells the observer. A call that ends by a panic counts as INTERNAL.
+func (c *call) end(ctx context.Context) {
+	if o := c.server.deps.Observer; o != nil {
+		o.ObserveLookup(ctx, c.table, c.keys, c.outcome.label, time.Since(c.start), c.resp)
+	}
+}
+
+// refuse ends the call with an error.
+func (c *call) refuse(ctx context.Context, err error) error {
+	c.outcome = refusal(ctx, err)
+	return err
+}
+
+// resolve turns a question into a request of lookup, or into an error that names
+// the field at fault.
+func (c *call) resolve(q *question) (*lookup.Request, error) {
+	c.keys = q.keys
+	table, err := c.server.deps.Lookup.Table(q.keyspace, q.table)
+	if err != nil {
+		return nil, err
+	}
+	c.table = table.Schema.String()
+	columns, err := table.Select(q.columns)
+	if err != nil {
+		return nil, err
+	}
+	// The service has the same rule; here it saves encoding a flood of keys.
+	if m := table.Settings.MaxKeys; m > 0 && q.keys > m {
+		return nil, lookup.Invalid("keys", "%d keys are more than the %d (max_keys) that one lookup of %s may ask; send several lookups",
+			q.keys, m, table.Schema)
+	}
+	req := &lookup.Request{
+		Table:       table,
+		Keys:        make([]partition.Key, q.keys),
+		Columns:     columns,
+		LimitPerKey: q.limit,
+		Timeout:     q.timeout,
+		Trace:       q.trace,
+	}
+	encode := q.encoder(table.Schema)
+	for i := range req.Keys {
+		if req.Keys[i], err = encode(i); err != nil {
+			return nil, invalidKey(i, err)
+		}
+	}
+	return req, nil
+}
+
+// invalidKey says that the key at i cannot be encoded.
+func invalidKey(i int, err error) error {
+	if _, refused := errors.AsType[*lookup.Error](err); refused {
+		return err
+	}
+	return lookup.Invalid(keyField(i), "%s", err)
+}
+
+// get runs a request and records its response.
+func (c *call) get(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
+	resp, err := c.server.deps.Lookup.Get(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	c.resp = resp
+	return resp, nil
+}
+
+// The margin kept between the end of a lookup and the deadline of its call.
+const (
+	minMargin = time.Millisecond
+	maxMargin = 10 * time.Millisecond
+)
+
+// ahead bounds a lookup a little before the deadline of its call. Both ends of a
+// call share the deadline: an answer sent at it would find a client that has
+// stopped listening, and the keys that have been answered would be lost.
+func ahead(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	margin := min(maxMargin, max(minMargin, time.Until(deadline)/10))
+	return context.WithDeadline(ctx, deadline.Add(-margin))
+}

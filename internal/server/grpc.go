@@ -1,0 +1,234 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// The limits of the gRPC door.
+const (
+	grpcMaxHeaderBytes = 16 << 10
+	grpcMaxStreams     = 1000
+	grpcConnectTimeout = 10 * time.Second
+)
+
+// grpcService is the service qosproxy.v1.QosProxy.
+type grpcService struct {
+	qosproxyv1.UnimplementedQosProxyServer
+	server *Server
+}
+
+// newGRPC returns the gRPC server with its services registered.
+func (s *Server) newGRPC() *grpc.Server {
+	g := grpc.NewServer(append([]grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(s.guardUnary),
+		grpc.ChainStreamInterceptor(s.guardStream),
+		grpc.ForceServerCodecV2(newCodec()),
+		grpc.MaxRecvMsgSize(s.cfg.MaxRequestBytes),
+		grpc.MaxHeaderListSize(grpcMaxHeaderBytes),
+		grpc.MaxConcurrentStreams(grpcMaxStreams),
+		grpc.ConnectionTimeout(grpcConnectTimeout),
+		grpc.WaitForHandlers(true),
+		// Balancers that drop idle connections silently are met by pings, and
+		// clients may ping every 10 s, also without a call, as most are set to.
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 10 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+	}, s.deps.GRPCOptions...)...)
+	qosproxyv1.RegisterQosProxyServer(g, &grpcService{server: s})
+	healthpb.RegisterHealthServer(g, s.health)
+	reflection.Register(g)
+	return g
+}
+
+// lookupRequest is what BatchGet and StreamBatchGet have in common.
+type lookupRequest interface {
+	proto.Message
+	GetKeyspace() string
+	GetTable() string
+}
+
+// questionOf words a gRPC request, from codec, as a question.
+func questionOf(in lookupRequest) *question {
+	keys := encodedKeys(in)
+	return &question{
+		keyspace: in.GetKeyspace(),
+		table:    in.GetTable(),
+		keys:     len(keys),
+		encoder:  func(t *schema.Table) keyEncoder { return wireKeys(t, keys) },
+	}
+}
+
+// timeoutOf returns the timeout of a request, 0 when it brings none.
+func timeoutOf(d *durationpb.Duration) (time.Duration, error) {
+	if d == nil {
+		return 0, nil
+	}
+	if err := d.CheckValid(); err != nil {
+		return 0, lookup.Invalid("timeout", "not a valid duration")
+	}
+	timeout := d.AsDuration()
+	if timeout <= 0 {
+		return 0, lookup.Invalid("timeout", "%s is not above zero; leave it out for the deadline of the call", timeout)
+	}
+	return timeout, nil
+}
+
+// BatchGet answers with all keys at once.
+func (g *grpcService) BatchGet(ctx context.Context, in *qosproxyv1.BatchGetRequest) (*qosproxyv1.BatchGetResponse, error) {
+	c := g.server.begin()
+	defer c.end(ctx)
+	q := questionOf(in)
+	q.columns, q.limit, q.trace = in.GetColumns(), int(in.GetLimitPerKey()), in.GetExplain()
+	encode, err := encoderFor(in.GetEncoding())
+	if err != nil {
+		return nil, grpcError(ctx, c.refuse(ctx, err))
+	}
+	if q.timeout, err = timeoutOf(in.GetTimeout()); err != nil {
+		return nil, grpcError(ctx, c.refuse(ctx, err))
+	}
+	req, err := c.resolve(q)
+	if err != nil {
+		return nil, grpcError(ctx, c.refuse(ctx, err))
+	}
+	bounded, cancel := ahead(ctx)
+	defer cancel()
+	resp, err := c.get(bounded, req)
+	if err != nil {
+		return nil, grpcError(ctx, c.refuse(ctx, err))
+	}
+	out := &qosproxyv1.BatchGetResponse{Columns: columnsOf(req.Columns)}
+	results := encode.results(req.Columns, resp.Results)
+	c.outcome = verdict(ctx, resp.Results)
+	out.Partial, out.UnprocessedKeys = leftover(resp.Results)
+	out.Stats = statsOf(resp.Stats)
+	if q.trace {
+		out.Explanation = explanationOf(resp)
+	}
+	if c.outcome.grpc != 0 {
+		return nil, unansweredError(c.outcome, out, resp.Results)
+	}
+	attach(out, results)
+	return out, nil
+}
+
+// StreamBatchGet answers each key as soon as it is there.
+func (g *grpcService) StreamBatchGet(in *qosproxyv1.StreamBatchGetRequest, stream grpc.ServerStreamingServer[qosproxyv1.StreamBatchGetResponse]) error {
+	ctx := stream.Context()
+	c := g.server.begin()
+	defer c.end(ctx)
+	q := questionOf(in)
+	q.columns, q.limit = in.GetColumns(), int(in.GetLimitPerKey())
+	encode, err := encoderFor(in.GetEncoding())
+	if err != nil {
+		return grpcError(ctx, c.refuse(ctx, err))
+	}
+	if q.timeout, err = timeoutOf(in.GetTimeout()); err != nil {
+		return grpcError(ctx, c.refuse(ctx, err))
+	}
+	req, err := c.resolve(q)
+	if err != nil {
+		return grpcError(ctx, c.refuse(ctx, err))
+	}
+	return g.stream(ctx, c, req, encode, stream)
+}
+
+// stream sends header, results and summary of a resolved request.
+func (g *grpcService) stream(ctx context.Context, c *call, req *lookup.Request, encode *encoder, stream grpc.ServerStreamingServer[qosproxyv1.StreamBatchGetResponse]) error {
+	bounded, cancel := ahead(ctx)
+	defer cancel()
+	// The header goes out with the first result: a request that the service
+	// refuses gets its error alone.
+	header := func() error {
+		return stream.Send(&qosproxyv1.StreamBatchGetResponse{Part: &qosproxyv1.StreamBatchGetResponse_Header{
+			Header: &qosproxyv1.StreamHeader{Columns: columnsOf(req.Columns)}}})
+	}
+	sent := false
+	results := make([]partition.Result, len(req.Keys))
+	stats, err := g.server.deps.Lookup.Stream(bounded, req, func(i int, r partition.Result) error {
+		if !sent {
+			sent = true
+			if err := header(); err != nil {
+				return err
+			}
+		}
+		out := &qosproxyv1.KeyResult{}
+		encode.buf = encode.buf[:0] // sent by the time the next key is answered
+		encode.result(req.Columns, &r)
+		attach(out, encode.buf)
+		results[i] = partition.Result{Status: r.Status, Bytes: r.Bytes}
+		return stream.Send(&qosproxyv1.StreamBatchGetResponse{Part: &qosproxyv1.StreamBatchGetResponse_Result{
+			Result: &qosproxyv1.StreamResult{Index: int32(i), Result: out}}})
+	})
+	if err != nil {
+		return grpcError(ctx, c.refuse(ctx, err))
+	}
+	c.resp = &lookup.Response{Results: results, Stats: stats}
+	c.outcome = verdict(ctx, results)
+	summary := &qosproxyv1.StreamSummary{Stats: statsOf(stats)}
+	summary.Partial, summary.UnprocessedKeys = leftover(results)
+	return stream.Send(&qosproxyv1.StreamBatchGetResponse{Part: &qosproxyv1.StreamBatchGetResponse_Summary{Summary: summary}})
+}
+
+// Explain returns the plan of a lookup. It is not observed: it reads nothing.
+func (g *grpcService) Explain(ctx context.Context, in *qosproxyv1.ExplainRequest) (*qosproxyv1.ExplainResponse, error) {
+	c := g.server.begin()
+	keys := in.GetKeys()
+	req, err := c.resolve(&question{
+		keyspace: in.GetKeyspace(),
+		table:    in.GetTable(),
+		keys:     len(keys),
+		encoder:  func(t *schema.Table) keyEncoder { return valueKeys(t, keys) },
+	})
+	if err != nil {
+		return nil, grpcError(ctx, err)
+	}
+	plan, err := g.server.deps.Lookup.Explain(ctx, req)
+	if err != nil {
+		return nil, grpcError(ctx, err)
+	}
+	return &qosproxyv1.ExplainResponse{Plan: planOf(plan)}, nil
+}
+
+// DescribeRing returns who owns what.
+func (g *grpcService) DescribeRing(ctx context.Context, in *qosproxyv1.DescribeRingRequest) (*qosproxyv1.DescribeRingResponse, error) {
+	snapshot := g.server.deps.Lookup.Ring()
+	if snapshot == nil {
+		return nil, grpcError(ctx, g.server.notReady())
+	}
+	out, err := ringOf(snapshot, in.GetKeyspace(), in.GetIncludeRanges())
+	if err != nil {
+		return nil, grpcError(ctx, err)
+	}
+	return out, nil
+}
+
+// notReady says that there is no ring yet.
+func (s *Server) notReady() error {
+	reason := s.unready()
+	if reason == "" {
+		reason = "the proxy does not know the cluster yet; retry in a moment"
+	}
+	return &lookup.Error{Kind: lookup.ErrNotReady, Message: reason}
+}
+
+// ListTables returns the tables that may be read.
+func (g *grpcService) ListTables(context.Context, *qosproxyv1.ListTablesRequest) (*qosproxyv1.ListTablesResponse, error) {
+	tables := g.server.deps.Lookup.Tables()
+	out := &qosproxyv1.ListTablesResponse{Tables: make([]*qosproxyv1.Table, len(tables))}
+	for i, t := range tables {
+		out.Tables[i] = tableOf(t)
+	}
+	return out, nil
+}

@@ -1,0 +1,84 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/partition"
+)
+
+// errorDomain is the domain of google.rpc.ErrorInfo.
+const errorDomain = "qosproxy"
+
+// maxDetailBytes bounds the response that travels in the details of an error.
+// Details are a header: many clients refuse more than 8 KiB of headers, and then
+// show an error about headers in place of ours.
+const maxDetailBytes = 4 << 10
+
+// grpcError is the status of a request that is refused as a whole.
+func grpcError(ctx context.Context, err error) error {
+	o := refusal(ctx, err)
+	message := o.label
+	var refused *lookup.Error
+	if errors.As(err, &refused) {
+		message = refused.Error()
+	}
+	details := outcomeDetails(o)
+	if refused != nil && refused.Field != "" {
+		details = append(details, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
+			{Field: refused.Field, Description: refused.Message, Reason: o.reason}}})
+	}
+	return withDetails(status.New(o.grpc, message), details...)
+}
+
+// unansweredError is the status of a lookup of which no key was answered, with
+// the response that tells so of each key.
+func unansweredError(o outcome, resp *qosproxyv1.BatchGetResponse, results []partition.Result) error {
+	for i := range results {
+		r := &results[i]
+		resp.Results = append(resp.Results, &qosproxyv1.KeyResult{Status: statusesOf[r.Status], Error: reasonOf(r)})
+	}
+	message := fmt.Sprintf("none of %d keys was answered", len(resp.GetResults()))
+	deciding := qosproxyv1.KeyStatus(qosproxyv1.KeyStatus_value["KEY_STATUS_"+o.reason])
+	if i := slices.IndexFunc(resp.GetResults(), func(r *qosproxyv1.KeyResult) bool { return r.GetStatus() == deciding }); i >= 0 {
+		message += ": " + resp.GetResults()[i].GetError()
+	}
+	details := outcomeDetails(o)
+	resp.Columns, resp.Explanation = nil, nil
+	if proto.Size(resp) > maxDetailBytes {
+		for _, r := range resp.GetResults() {
+			r.Error = ""
+		}
+	}
+	if proto.Size(resp) <= maxDetailBytes {
+		details = append(details, resp)
+	}
+	return withDetails(status.New(o.grpc, message), details...)
+}
+
+func outcomeDetails(o outcome) []protoadapt.MessageV1 {
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: o.reason, Domain: errorDomain}}
+	if o.retry > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(o.retry)})
+	}
+	return details
+}
+
+// withDetails adds the details, which fails only for a status that is OK.
+func withDetails(s *status.Status, details ...protoadapt.MessageV1) error {
+	detailed, err := s.WithDetails(details...)
+	if err != nil {
+		return s.Err()
+	}
+	return detailed.Err()
+}

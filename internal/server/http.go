@@ -1,0 +1,307 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// The limits of the HTTP listeners.
+const (
+	httpMaxHeaderBytes    = 32 << 10
+	httpReadHeaderTimeout = 5 * time.Second
+	httpReadTimeout       = 30 * time.Second
+	httpWriteTimeout      = 30 * time.Second
+	httpIdleTimeout       = 2 * time.Minute
+)
+
+// batchGetVerb is the custom method at the end of a table's path.
+const batchGetVerb = ":batchGet"
+
+func (s *Server) newHTTP(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           s.guardHTTP(handler),
+		MaxHeaderBytes:    httpMaxHeaderBytes,
+		ReadHeaderTimeout: httpReadHeaderTimeout,
+		ReadTimeout:       httpReadTimeout,
+		IdleTimeout:       httpIdleTimeout,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// httpHandler routes the HTTP/JSON door. It does so by hand, since a ServeMux
+// has no pattern for {table}:batchGet, redirects keys that look like a path, and
+// answers in plain text.
+func (s *Server) httpHandler() http.Handler {
+	return traced(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		segments, err := pathSegments(r.URL)
+		if err != nil {
+			writeError(w, badRequest("path", "the path is not valid percent-encoding"))
+			return
+		}
+		switch {
+		case len(segments) == 1 && segments[0] == "openapi.json":
+			s.onlyGet(w, r, s.serveOpenAPI)
+		case len(segments) == 2 && segments[0] == "v1" && segments[1] == "tables":
+			s.onlyGet(w, r, s.serveTables)
+		case len(segments) == 3 && segments[0] == "v1" && strings.HasSuffix(segments[2], batchGetVerb):
+			if r.Method != http.MethodPost {
+				methodNotAllowed(w, http.MethodPost)
+				return
+			}
+			s.serveBatchGet(w, r, segments[1], strings.TrimSuffix(segments[2], batchGetVerb))
+		case len(segments) == 4 && segments[0] == "v1":
+			s.onlyGet(w, r, func(w http.ResponseWriter, r *http.Request) {
+				s.serveKey(w, r, segments[1], segments[2], segments[3])
+			})
+		default:
+			writeError(w, httpError{status: http.StatusNotFound, code: "NOT_FOUND", message: "no such path; GET /openapi.json describes those there are"})
+		}
+	}))
+}
+
+// pathSegments splits a path at its slashes, those that are percent-encoded
+// excepted, so that a key may hold any character.
+func pathSegments(u *url.URL) ([]string, error) {
+	segments := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
+	for i, s := range segments {
+		var err error
+		if segments[i], err = url.PathUnescape(s); err != nil {
+			return nil, err
+		}
+	}
+	return segments, nil
+}
+
+func (s *Server) onlyGet(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		methodNotAllowed(w, http.MethodGet)
+		return
+	}
+	next(w, r)
+}
+
+// serveBatchGet answers POST /v1/{keyspace}/{table}:batchGet.
+func (s *Server) serveBatchGet(w http.ResponseWriter, r *http.Request, keyspace, table string) {
+	c := s.begin()
+	defer c.end(r.Context())
+	body, err := s.readBody(w, r)
+	if err != nil {
+		c.outcome = refusals[lookup.ErrInvalid]
+		writeError(w, errorOf(r, err))
+		return
+	}
+	in, err := decodeBatchGet(body)
+	if err != nil {
+		writeError(w, errorOf(r, c.refuse(r.Context(), err)))
+		return
+	}
+	q := &question{
+		keyspace: keyspace, table: table,
+		columns: in.columns, limit: in.limit, timeout: in.timeout, trace: in.explain,
+		keys:    len(in.keys),
+		encoder: func(t *schema.Table) keyEncoder { return jsonKeys(t, in.keys) },
+	}
+	s.answer(w, r, c, q, func(dst []byte, _ *lookup.Request, i int) ([]byte, error) {
+		return appendCompact(dst, in.keys[i]), nil
+	}, answerBatch)
+}
+
+// readBody reads the body of a request within its limit.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if kind := r.Header.Get("Content-Type"); kind != "" {
+		if media, _, err := mime.ParseMediaType(kind); err != nil || !isJSONMedia(media) {
+			return nil, httpError{status: http.StatusUnsupportedMediaType, code: "INVALID_ARGUMENT", field: "Content-Type",
+				message: "the body must be application/json"}
+		}
+	}
+	var body []byte
+	var err error
+	limited := http.MaxBytesReader(w, r.Body, int64(s.cfg.MaxRequestBytes))
+	if n := r.ContentLength; n > 0 && n <= int64(s.cfg.MaxRequestBytes) {
+		body = make([]byte, n)
+		_, err = io.ReadFull(limited, body)
+	} else {
+		body, err = io.ReadAll(limited)
+	}
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return nil, httpError{status: http.StatusRequestEntityTooLarge, code: "INVALID_ARGUMENT", field: "body",
+			message: "the body exceeds " + strconv.Itoa(s.cfg.MaxRequestBytes) + " bytes; send fewer keys"}
+	}
+	if err != nil {
+		return nil, badRequest("body", "the body ended early")
+	}
+	return body, nil
+}
+
+// isJSONMedia accepts what curl sends by default too: nobody posts a form here.
+func isJSONMedia(media string) bool {
+	return media == "application/json" || media == "application/x-www-form-urlencoded" ||
+		strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
+}
+
+// serveKey answers GET /v1/{keyspace}/{table}/{key}.
+func (s *Server) serveKey(w http.ResponseWriter, r *http.Request, keyspace, table, key string) {
+	c := s.begin()
+	defer c.end(r.Context())
+	q, err := parseQuery(r.URL.RawQuery)
+	if err != nil {
+		writeError(w, errorOf(r, c.refuse(r.Context(), err)))
+		return
+	}
+	q.keyspace, q.table, q.keys = keyspace, table, 1
+	q.encoder = func(t *schema.Table) keyEncoder { return pathKey(t, key) }
+	s.answer(w, r, c, q, func(dst []byte, req *lookup.Request, _ int) ([]byte, error) {
+		return req.Table.Schema.PartitionKey[0].Type.AppendJSON(dst, req.Keys[0].Components()[0])
+	}, answerOne)
+}
+
+// parseQuery reads the parameters of a GET. A parameter that does not exist is
+// an error: a misspelt limit must not read everything.
+func parseQuery(raw string) (*question, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, lookup.Invalid("query", "the query is not valid percent-encoding")
+	}
+	q := &question{}
+	for name, v := range values {
+		if len(v) > 1 && name != "columns" {
+			return nil, lookup.Invalid(name, "given twice")
+		}
+		switch name {
+		case "columns":
+			for _, list := range v {
+				q.columns = append(q.columns, strings.Split(list, ",")...)
+			}
+		case "limit_per_key":
+			if q.limit, err = strconv.Atoi(v[0]); err != nil {
+				return nil, lookup.Invalid(name, "expected an integer")
+			}
+		case "timeout":
+			if q.timeout, err = parseTimeout(v[0]); err != nil {
+				return nil, err
+			}
+		case "explain":
+			if q.trace, err = strconv.ParseBool(v[0]); err != nil {
+				return nil, lookup.Invalid(name, "expected true or false")
+			}
+		default:
+			return nil, lookup.Invalid(name, "no such parameter; there are columns, limit_per_key, timeout and explain")
+		}
+	}
+	return q, nil
+}
+
+// answerBatch and answerOne choose the HTTP status of a lookup.
+func answerBatch(o outcome, _ *lookup.Response) int { return o.http }
+
+// answerOne says 404 of a single key that does not exist: it is the resource the
+// path names.
+func answerOne(o outcome, resp *lookup.Response) int {
+	if len(resp.Results) == 1 && resp.Results[0].Status == partition.NotFound {
+		return http.StatusNotFound
+	}
+	return o.http
+}
+
+// answer runs a question and writes its response; echo appends the key at i as
+// JSON, and statusOf chooses the HTTP status.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, c *call, q *question, echo echo, statusOf func(outcome, *lookup.Response) int) {
+	ctx := r.Context()
+	req, err := c.resolve(q)
+	if err != nil {
+		writeError(w, errorOf(r, c.refuse(ctx, err)))
+		return
+	}
+	resp, err := c.get(ctx, req)
+	if err != nil {
+		writeError(w, errorOf(r, c.refuse(ctx, err)))
+		return
+	}
+	buf := takeBuffer()
+	defer giveBuffer(buf)
+	*buf, err = appendResponse((*buf)[:0], req, resp, echo)
+	if err != nil {
+		writeError(w, errorOf(r, c.refuse(ctx, err)))
+		return
+	}
+	c.outcome = verdict(ctx, resp.Results)
+	status := statusOf(c.outcome, resp)
+	h := w.Header()
+	if status != http.StatusOK || c.outcome.label != answered.label {
+		h.Set("Cache-Control", "no-store")
+	}
+	setRetryAfter(h, c.outcome.retry)
+	writeJSON(w, status, *buf)
+}
+
+// serveTables answers GET /v1/tables.
+func (s *Server) serveTables(w http.ResponseWriter, _ *http.Request) {
+	type column struct {
+		Name string `json:"name"`
+		Type string `json:"type"`
+	}
+	type table struct {
+		Keyspace         string   `json:"keyspace"`
+		Name             string   `json:"name"`
+		PartitionKey     []column `json:"partition_key"`
+		Columns          []column `json:"columns"`
+		MaxKeys          int      `json:"max_keys"`
+		MaxRowsPerKey    int      `json:"max_rows_per_key"`
+		MaxResponseBytes int      `json:"max_response_bytes"`
+		Timeout          string   `json:"timeout"`
+		Consistency      string   `json:"consistency"`
+	}
+	out := struct {
+		Tables []table `json:"tables"`
+	}{Tables: []table{}}
+	for _, t := range s.deps.Lookup.Tables() {
+		listed := table{
+			Keyspace: t.Schema.Keyspace, Name: t.Schema.Name,
+			MaxKeys: t.Settings.MaxKeys, MaxRowsPerKey: t.Settings.MaxRowsPerKey, MaxResponseBytes: t.Settings.MaxResponseBytes,
+			Timeout: t.Settings.Timeout.String(), Consistency: t.Settings.Consistency,
+		}
+		for _, c := range t.Schema.PartitionKey {
+			listed.PartitionKey = append(listed.PartitionKey, column{c.Name, c.Type.String()})
+		}
+		for _, c := range t.Columns {
+			listed.Columns = append(listed.Columns, column{c.Name, c.Type.String()})
+		}
+		out.Tables = append(out.Tables, listed)
+	}
+	writeValue(w, http.StatusOK, out)
+}
+
+// writeValue writes a value of our own as JSON.
+func writeValue(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		writeError(w, httpError{status: internal.http, code: internal.label, message: "the answer could not be written as JSON"})
+		return
+	}
+	writeJSON(w, status, append(body, '\n'))
+}
+
+// writeJSON writes a body, and gives up on a client that does not take it.
+func writeJSON(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	// Neither can be reported to anyone: a writer without deadlines is a test's,
+	// and a client that is gone takes no error.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(httpWriteTimeout))
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}

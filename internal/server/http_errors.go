@@ -1,0 +1,68 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/lookup"
+)
+
+// httpError is an error as the HTTP door words it.
+type httpError struct {
+	status               int
+	code, field, message string
+	retry                time.Duration
+}
+
+// Error returns the message.
+func (e httpError) Error() string { return e.message }
+
+// badRequest returns a 400 that names a field.
+func badRequest(field, message string) httpError {
+	return httpError{status: http.StatusBadRequest, code: refusals[lookup.ErrInvalid].label, field: field, message: message}
+}
+
+// errorOf words the refusal of a request.
+func errorOf(r *http.Request, err error) httpError {
+	if worded, ok := errors.AsType[httpError](err); ok {
+		return worded
+	}
+	o := refusal(r.Context(), err)
+	out := httpError{status: o.http, code: o.label, message: o.label, retry: o.retry}
+	if refused, ok := errors.AsType[*lookup.Error](err); ok {
+		out.field, out.message = refused.Field, refused.Message
+	}
+	return out
+}
+
+func writeError(w http.ResponseWriter, e httpError) {
+	type inner struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+		Field   string `json:"field,omitempty"`
+	}
+	body, err := json.Marshal(map[string]inner{"error": {e.code, e.message, e.field}})
+	if err != nil {
+		body = []byte(`{"error":{"code":"INTERNAL","message":"the error could not be written as JSON"}}`)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	setRetryAfter(w.Header(), e.retry)
+	writeJSON(w, e.status, append(body, '\n'))
+}
+
+func methodNotAllowed(w http.ResponseWriter, allowed string) {
+	w.Header().Set("Allow", allowed)
+	writeError(w, httpError{status: http.StatusMethodNotAllowed, code: refusals[lookup.ErrInvalid].label, field: "method",
+		message: "this path takes " + allowed})
+}
+
+// setRetryAfter tells the client when to come back, in whole seconds as HTTP has
+// it.
+func setRetryAfter(h http.Header, d time.Duration) {
+	if d > 0 {
+		h.Set("Retry-After", strconv.Itoa(int((d+time.Second-1)/time.Second)))
+	}
+}

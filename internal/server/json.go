@@ -1,0 +1,202 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/qosproxy/qosproxy/internal/lookup"
+)
+
+// batchGetBody is the body of POST /v1/{keyspace}/{table}:batchGet. Keys stay
+// JSON until the table is known: a number in them may be wider than a float.
+type batchGetBody struct {
+	keys    []json.RawMessage
+	columns []string
+	limit   int
+	timeout time.Duration
+	explain bool
+}
+
+// decodeBatchGet reads a body strictly. Its errors are of kind
+// lookup.ErrInvalid and name the field; they never repeat the body.
+func decodeBatchGet(body []byte) (*batchGetBody, error) {
+	if !utf8.Valid(body) {
+		return nil, lookup.Invalid("body", "the body is not valid UTF-8")
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	open, err := d.Token()
+	if err != nil {
+		return nil, malformed(err)
+	}
+	if open != json.Delim('{') {
+		return nil, lookup.Invalid("body", `expected a JSON object such as {"keys": ["sku-1"]}`)
+	}
+	in := &batchGetBody{}
+	seen := make(map[string]bool, 5)
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, malformed(err)
+		}
+		// Within an object every name is a string, or Token fails.
+		field, _ := name.(string)
+		if seen[field] {
+			return nil, lookup.Invalid(clip(field), "given twice")
+		}
+		seen[field] = true
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, malformed(err)
+		}
+		if err := in.set(field, value); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, malformed(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, lookup.Invalid("body", "something follows the JSON object")
+	}
+	return in, nil
+}
+
+// set takes one member of the body. A null leaves a member out, as many clients
+// write it, except for keys.
+func (in *batchGetBody) set(field string, value json.RawMessage) error {
+	null := string(value) == "null"
+	switch field {
+	case "keys":
+		if value[0] != '[' {
+			return lookup.Invalid(field, "expected an array of keys")
+		}
+		in.keys = splitArray(value)
+	case "columns":
+		return in.setColumns(value)
+	case "limit_per_key":
+		if json.Unmarshal(value, &in.limit) != nil {
+			return lookup.Invalid(field, "expected an integer")
+		}
+	case "timeout":
+		var s string
+		if json.Unmarshal(value, &s) != nil {
+			return lookup.Invalid(field, `expected a duration in quotes, such as "50ms"`)
+		}
+		if null {
+			return nil
+		}
+		var err error
+		in.timeout, err = parseTimeout(s)
+		return err
+	case "explain":
+		if json.Unmarshal(value, &in.explain) != nil {
+			return lookup.Invalid(field, "expected true or false")
+		}
+	default:
+		return lookup.Invalid(clip(field), "no such field; there are keys, columns, limit_per_key, timeout and explain")
+	}
+	return nil
+}
+
+func (in *batchGetBody) setColumns(value json.RawMessage) error {
+	var names []*string
+	if json.Unmarshal(value, &names) != nil {
+		return lookup.Invalid("columns", "expected an array of column names")
+	}
+	for i, name := range names {
+		if name == nil {
+			return lookup.Invalid(fmt.Sprintf("columns[%d]", i), "expected a column name, got null")
+		}
+		in.columns = append(in.columns, *name)
+	}
+	return nil
+}
+
+// parseTimeout reads a duration above zero.
+func parseTimeout(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, lookup.Invalid("timeout", `expected a duration such as "50ms"`)
+	}
+	if d <= 0 {
+		return 0, lookup.Invalid("timeout", "%s is not above zero; leave it out for the timeout of the table", d)
+	}
+	return d, nil
+}
+
+// malformed words an error of the JSON decoder.
+func malformed(err error) error {
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return lookup.Invalid("body", "not valid JSON at byte %d: %s", syntax.Offset, syntax.Error())
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return lookup.Invalid("body", "the JSON ends early")
+	default:
+		return lookup.Invalid("body", "not valid JSON")
+	}
+}
+
+// clip shortens a name that a client made up.
+func clip(name string) string {
+	const most = 40
+	if len(name) <= most {
+		return name
+	}
+	return strings.ToValidUTF8(name[:most], "") + "…"
+}
+
+// splitArray cuts a valid JSON array at its commas. The elements keep the white
+// space around them, and share its memory.
+func splitArray(array []byte) []json.RawMessage {
+	list := array[1 : len(array)-1]
+	if len(bytes.TrimSpace(list)) == 0 {
+		return nil
+	}
+	out := make([]json.RawMessage, 0, 64)
+	start, depth, quoted := 0, 0, false
+	for i := 0; i < len(list); i++ {
+		switch c := list[i]; {
+		case quoted:
+			if c == '\\' {
+				i++
+			}
+			quoted = c != '"'
+		case c == '"':
+			quoted = true
+		case c == '[' || c == '{':
+			depth++
+		case c == ']' || c == '}':
+			depth--
+		case c == ',' && depth == 0:
+			out = append(out, list[start:i:i])
+			start = i + 1
+		}
+	}
+	return append(out, list[start:])
+}
+
+// appendCompact appends valid JSON without the white space between its tokens.
+func appendCompact(dst, src []byte) []byte {
+	quoted := false
+	for i := 0; i < len(src); i++ {
+		switch c := src[i]; {
+		case quoted && c == '\\':
+			dst = append(dst, c, src[i+1])
+			i++
+			continue
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ' ' || c == '\n' || c == '\r' || c == '\t'):
+			continue
+		}
+		dst = append(dst, src[i])
+	}
+	return dst
+}

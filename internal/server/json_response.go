@@ -1,0 +1,211 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/cqltype"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// echo appends the key at i of a request as JSON, as the client sent it.
+type echo func(dst []byte, req *lookup.Request, i int) ([]byte, error)
+
+// maxPooledBuffer keeps one huge answer from staying in memory for good.
+const maxPooledBuffer = 1 << 20
+
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+func takeBuffer() *[]byte { return buffers.Get().(*[]byte) }
+
+func giveBuffer(b *[]byte) {
+	if cap(*b) <= maxPooledBuffer {
+		buffers.Put(b)
+	}
+}
+
+// errUndecodable is the error of a key whose cells are not valid for the type of
+// their column.
+var errUndecodable = errors.New("a cell is not a valid value of its column's type; read it with encoding CQL or look at it in Cassandra")
+
+// appendResponse appends the JSON answer to a lookup. A key whose cells cannot be
+// decoded becomes FAILED in resp. The error is that of echo.
+func appendResponse(dst []byte, req *lookup.Request, resp *lookup.Response, echo echo) ([]byte, error) {
+	members := appendMembers(nil, req.Columns)
+	dst = append(dst, `{"results":[`...)
+	var err error
+	for i := range resp.Results {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"key":`...)
+		if dst, err = echo(dst, req, i); err != nil {
+			return dst, err
+		}
+		mark := len(dst)
+		if dst, err = appendResult(dst, members, req.Columns, &resp.Results[i]); err != nil {
+			resp.Results[i] = partition.Result{Status: partition.Failed, Err: errUndecodable}
+			if dst, err = appendResult(dst[:mark], members, req.Columns, &resp.Results[i]); err != nil {
+				return dst, err
+			}
+		}
+	}
+	partial, left := leftover(resp.Results)
+	dst = append(dst, `],"partial":`...)
+	dst = strconv.AppendBool(dst, partial)
+	dst = append(dst, `,"unprocessed_keys":[`...)
+	for n, i := range left {
+		if n > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = echo(dst, req, int(i)); err != nil {
+			return dst, err
+		}
+	}
+	dst = append(dst, ']')
+	dst = appendStats(dst, resp.Stats)
+	if req.Trace {
+		if dst, err = appendExplanation(dst, resp); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, "}\n"...), nil
+}
+
+// appendMembers appends, for each column, the start of its member in a row: a
+// brace or comma, the name and a colon.
+func appendMembers(dst [][]byte, columns []schema.Column) [][]byte {
+	for i, c := range columns {
+		member := []byte{','}
+		if i == 0 {
+			member[0] = '{'
+		}
+		member = cqltype.AppendJSONString(member, cqltype.ColumnJSONName(c.Name))
+		dst = append(dst, append(member, ':'))
+	}
+	return dst
+}
+
+// appendResult appends the rest of a result, after its key.
+func appendResult(dst []byte, members [][]byte, columns []schema.Column, r *partition.Result) ([]byte, error) {
+	dst = append(dst, `,"status":"`...)
+	dst = append(dst, r.Status.String()...)
+	dst = append(dst, '"')
+	if reason := reasonOf(r); reason != "" {
+		dst = append(dst, `,"error":`...)
+		dst = cqltype.AppendJSONString(dst, reason)
+	}
+	if r.Status != partition.Found {
+		return append(dst, '}'), nil
+	}
+	dst = append(dst, `,"rows":[`...)
+	for i, row := range r.Rows {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if len(row) != len(columns) {
+			return dst, errUndecodable
+		}
+		for c, cell := range row {
+			var err error
+			dst = append(dst, members[c]...)
+			if dst, err = columns[c].Type.AppendJSON(dst, cell); err != nil {
+				return dst, err
+			}
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, "]}"...), nil
+}
+
+func appendStats(dst []byte, s lookup.Stats) []byte {
+	for _, n := range [...]struct {
+		name  string
+		value int
+	}{
+		{`,"stats":{"keys":`, s.Keys},
+		{`,"groups":`, s.Groups},
+		{`,"sub_queries":`, s.SubQueries},
+		{`,"hedges":`, s.Hedges},
+		{`,"failovers":`, s.Failovers},
+	} {
+		dst = append(dst, n.name...)
+		dst = strconv.AppendInt(dst, int64(n.value), 10)
+	}
+	dst = append(dst, `,"elapsed_ms":`...)
+	dst = strconv.AppendFloat(dst, milliseconds(s.Elapsed), 'f', -1, 64)
+	return append(dst, '}')
+}
+
+// milliseconds returns d with microsecond resolution.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// appendExplanation appends plan and attempts of a traced lookup. Tokens are
+// strings, since JavaScript rounds integers above 2^53.
+func appendExplanation(dst []byte, resp *lookup.Response) ([]byte, error) {
+	body, err := json.Marshal(explanationJSON(resp))
+	if err != nil {
+		return dst, err
+	}
+	dst = append(dst, `,"explain":`...)
+	return append(dst, body...), nil
+}
+
+// explanation is how a lookup was asked, as JSON.
+type explanation struct {
+	Keys     []explainedKey     `json:"keys"`
+	Groups   []explainedGroup   `json:"groups"`
+	Attempts []explainedAttempt `json:"attempts"`
+}
+
+type explainedKey struct {
+	Token    string   `json:"token"`
+	Replicas []string `json:"replicas"`
+	Group    *int     `json:"group"`
+}
+
+type explainedGroup struct {
+	Host string `json:"host"`
+	DC   string `json:"dc"`
+	Rack string `json:"rack"`
+	Keys []int  `json:"keys"`
+}
+
+type explainedAttempt struct {
+	Host    string  `json:"host"`
+	Kind    string  `json:"kind"`
+	Keys    []int   `json:"keys"`
+	StartMS float64 `json:"start_ms"`
+	EndMS   float64 `json:"end_ms"`
+	Outcome string  `json:"outcome"`
+	Error   string  `json:"error,omitempty"`
+}
+
+func explanationJSON(resp *lookup.Response) explanation {
+	out := explanation{Keys: []explainedKey{}, Groups: []explainedGroup{}, Attempts: []explainedAttempt{}}
+	if resp.Plan != nil {
+		for _, k := range resp.Plan.Keys {
+			e := explainedKey{Token: strconv.FormatInt(k.Token, 10), Replicas: []string{}}
+			for _, h := range k.Replicas {
+				e.Replicas = append(e.Replicas, h.Addr)
+			}
+			if k.Group >= 0 {
+				e.Group = &k.Group
+			}
+			out.Keys = append(out.Keys, e)
+		}
+		for _, g := range resp.Plan.Groups {
+			out.Groups = append(out.Groups, explainedGroup{g.Host.Addr, g.Host.DC, g.Host.Rack, append([]int{}, g.Keys...)})
+		}
+	}
+	for _, a := range resp.Attempts {
+		out.Attempts = append(out.Attempts, explainedAttempt{
+			a.Host, a.Kind, append([]int{}, a.Keys...), milliseconds(a.Start), milliseconds(a.End), a.Outcome, a.Err})
+	}
+	return out
+}

@@ -1,0 +1,171 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/cqltype"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// errUnset refuses a key component without kind.
+var errUnset = errors.New("the value is unset; a partition key needs a value in every component")
+
+// keyField names the key at i in errors.
+func keyField(i int) string { return fmt.Sprintf("keys[%d]", i) }
+
+// jsonKeys encodes keys that came as JSON.
+func jsonKeys(t *schema.Table, keys []json.RawMessage) keyEncoder {
+	types, names := keyColumns(t)
+	return func(i int) (partition.Key, error) {
+		components, err := cqltype.PartitionKeyFromJSON(types, names, keys[i])
+		if err != nil {
+			return partition.Key{}, err
+		}
+		return partition.NewKey(components...)
+	}
+}
+
+// pathKey encodes the key of a path.
+func pathKey(t *schema.Table, key string) keyEncoder {
+	return func(int) (partition.Key, error) {
+		if len(t.PartitionKey) != 1 {
+			return partition.Key{}, lookup.Invalid("key",
+				"the partition key of %s has %d columns; a path takes a single one: POST the key to %s instead", t, len(t.PartitionKey), batchGetVerb)
+		}
+		component, err := t.PartitionKey[0].Type.EncodeText(key)
+		if err != nil {
+			return partition.Key{}, lookup.Invalid("key", "%s", err)
+		}
+		k, err := partition.NewKey(component)
+		if err != nil {
+			return partition.Key{}, lookup.Invalid("key", "%s", err)
+		}
+		return k, nil
+	}
+}
+
+// valueKeys encodes keys that came as proto Values.
+func valueKeys(t *schema.Table, keys []*qosproxyv1.Key) keyEncoder {
+	return func(i int) (partition.Key, error) {
+		return valueKey(t, keys[i].GetComponents(), make([][]byte, len(t.PartitionKey)))
+	}
+}
+
+// wireKeys encodes keys that came as proto Values and are still encoded.
+func wireKeys(t *schema.Table, keys [][]byte) keyEncoder {
+	width := len(t.PartitionKey)
+	all := make([][]byte, width*len(keys)) // the components of all keys
+	return func(i int) (partition.Key, error) {
+		components := all[i*width : (i+1)*width : (i+1)*width]
+		if text, ok := loneText(t, keys[i]); ok {
+			components[0] = text
+			return partition.NewKey(components...)
+		}
+		var key qosproxyv1.Key
+		if err := proto.Unmarshal(keys[i], &key); err != nil {
+			return partition.Key{}, errors.New("not a valid message of type qosproxy.v1.Key")
+		}
+		return valueKey(t, key.GetComponents(), components)
+	}
+}
+
+// loneText returns the cell of an encoded key that is one text and nothing else,
+// as most are; ok is false for another key, and for one that is invalid.
+func loneText(t *schema.Table, key []byte) (cell []byte, ok bool) {
+	if len(t.PartitionKey) != 1 || t.PartitionKey[0].Type.Kind != cqltype.Text {
+		return nil, false
+	}
+	value, ok := lone(key, keyComponents)
+	if !ok {
+		return nil, false
+	}
+	text, ok := lone(value, kindText)
+	return text, ok && utf8.Valid(text)
+}
+
+// valueKey encodes one key, in the memory of components.
+func valueKey(t *schema.Table, values []*qosproxyv1.Value, components [][]byte) (partition.Key, error) {
+	if len(values) != len(components) {
+		_, names := keyColumns(t)
+		return partition.Key{}, fmt.Errorf("expected %d components (%s), got %d", len(names), strings.Join(names, ", "), len(values))
+	}
+	for c, v := range values {
+		var err error
+		if components[c], err = encodeValue(t.PartitionKey[c].Type, v); err != nil {
+			return partition.Key{}, fmt.Errorf("column %q: %w", t.PartitionKey[c].Name, err)
+		}
+	}
+	return partition.NewKey(components...)
+}
+
+func keyColumns(t *schema.Table) (types []*cqltype.Type, names []string) {
+	for _, c := range t.PartitionKey {
+		types, names = append(types, c.Type), append(names, c.Name)
+	}
+	return types, names
+}
+
+// encodeValue returns the bytes of a value as Cassandra serializes them, nil for
+// a null.
+func encodeValue(t *cqltype.Type, v *qosproxyv1.Value) ([]byte, error) {
+	switch kind := v.GetKind().(type) {
+	case nil:
+		return nil, errUnset
+	case *qosproxyv1.Value_Null:
+		return nil, nil
+	case *qosproxyv1.Value_Cql:
+		return checked(t, kind.Cql)
+	case *qosproxyv1.Value_Empty:
+		return checked(t, []byte{})
+	}
+	switch t.Kind {
+	case cqltype.List, cqltype.Set, cqltype.Map, cqltype.Tuple, cqltype.UDT, cqltype.Vector:
+		// By way of JSON, whose encoder already orders sets and maps as
+		// Cassandra's comparators do: the token of a key depends on it.
+		text, err := appendValueJSON(nil, t, v)
+		if err != nil {
+			return nil, err
+		}
+		return t.EncodeJSON(text)
+	default:
+		cell, err := encodeScalar(t, v)
+		if err != nil {
+			return nil, err
+		}
+		return checked(t, cell)
+	}
+}
+
+// checked returns the bytes if they are a value of the type, never nil.
+func checked(t *cqltype.Type, cell []byte) ([]byte, error) {
+	if cell == nil {
+		cell = []byte{}
+	}
+	if err := t.Validate(cell); err != nil {
+		return nil, err
+	}
+	return cell, nil
+}
+
+// mismatch says which kind a type takes and which came.
+func mismatch(t *cqltype.Type, v *qosproxyv1.Value) error {
+	return fmt.Errorf("expected %s, got %s", t, kindName(v))
+}
+
+// kindName names the kind of a value as the proto does.
+func kindName(v *qosproxyv1.Value) string {
+	m := v.ProtoReflect()
+	if f := m.WhichOneof(m.Descriptor().Oneofs().ByName("kind")); f != nil {
+		return string(f.Name())
+	}
+	return "unset"
+}

@@ -1,0 +1,123 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// DefaultSocketMode lets the owner and the group of a unix socket connect.
+const DefaultSocketMode fs.FileMode = 0o660
+
+// Listener is where one door listens.
+type Listener struct {
+	// Address is host:port, or unix:///path for a unix socket; empty turns the
+	// listener off.
+	Address string
+	// SocketMode is the mode of a unix socket; 0 means DefaultSocketMode.
+	SocketMode fs.FileMode
+	// TLS encrypts the listener when it names a certificate.
+	TLS TLS
+}
+
+// bound is a listener that has its address.
+type bound struct {
+	net.Listener
+	name  string
+	tls   bool
+	serve func(net.Listener) error
+}
+
+func (s *Server) bind(ctx context.Context, name string, l Listener, alpn []string, serve func(net.Listener) error) (bound, error) {
+	var config *tls.Config
+	if l.TLS.CertFile != "" {
+		var err error
+		if config, err = reloading(l.TLS, alpn, s.log); err != nil {
+			return bound{}, err
+		}
+	}
+	ln, err := listen(ctx, l)
+	if err != nil {
+		return bound{}, err
+	}
+	b := bound{Listener: ln, name: name, serve: serve}
+	if config != nil {
+		b.tls = true
+		b.serve = s.secure(name, config, serve)
+	}
+	return b, nil
+}
+
+// secure returns how a door is served over TLS. An HTTP server has to do it
+// itself in order to speak HTTP/2.
+func (s *Server) secure(name string, config *tls.Config, serve func(net.Listener) error) func(net.Listener) error {
+	switch name {
+	case "http":
+		s.http.TLSConfig = config
+		return func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
+	case "admin":
+		s.admin.TLSConfig = config
+		return func(l net.Listener) error { return s.admin.ServeTLS(l, "", "") }
+	default:
+		return func(l net.Listener) error { return serve(tls.NewListener(l, config)) }
+	}
+}
+
+func listen(ctx context.Context, l Listener) (net.Listener, error) {
+	var lc net.ListenConfig
+	path, unix := strings.CutPrefix(l.Address, "unix://")
+	if !unix {
+		ln, err := lc.Listen(ctx, "tcp", l.Address)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("the port is taken by another process; stop it or choose another address: %w", err)
+		}
+		return ln, err
+	}
+	if err := removeStale(ctx, path); err != nil {
+		return nil, err
+	}
+	ln, err := lc.Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	mode := l.SocketMode
+	if mode == 0 {
+		mode = DefaultSocketMode
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	return ln, nil
+}
+
+// removeStale removes the socket that a process left behind when it was killed.
+// A socket that somebody answers on, or a file that is no socket, stays.
+func removeStale(ctx context.Context, path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("%s exists and is not a socket; remove it or choose another path", path)
+	}
+	d := net.Dialer{Timeout: time.Second}
+	conn, err := d.DialContext(ctx, "unix", path)
+	if err == nil {
+		_ = conn.Close()
+		return errors.New("another process listens on the socket; stop it or choose another path")
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("see whether the socket is in use: %w", err)
+	}
+	return os.Remove(path)
+}

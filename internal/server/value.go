@@ -1,0 +1,132 @@
+package server
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/cqltype"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// encoder turns results into protobuf's wire format, straight from the cells: a
+// tree of messages would cost several times more than the encoding. It serves
+// one response.
+type encoder struct {
+	// raw leaves the cells undecoded.
+	raw bool
+	// buf is what has been encoded.
+	buf []byte
+	// open are the composite values around the piece of a cell that comes next.
+	open []composite
+}
+
+// encoderFor returns the encoder a request asks for.
+func encoderFor(e qosproxyv1.Encoding) (*encoder, error) {
+	switch e {
+	case qosproxyv1.Encoding_ENCODING_UNSPECIFIED, qosproxyv1.Encoding_ENCODING_VALUES:
+		return &encoder{}, nil
+	case qosproxyv1.Encoding_ENCODING_CQL:
+		return &encoder{raw: true}, nil
+	default:
+		return nil, lookup.Invalid("encoding", "no encoding has the number %d; there are ENCODING_VALUES and ENCODING_CQL", int32(e))
+	}
+}
+
+// The numbers of the fields in qosproxy.proto; value_walk.go has those of values.
+const (
+	responseResults = 2
+	resultStatus    = 1
+	resultError     = 2
+	resultRows      = 3
+	rowValues       = 1
+)
+
+// attach makes fields that are encoded already part of a message. To the
+// message they are unknown fields, which are sent as they are; only those who
+// receive it see them in their place.
+func attach(m proto.Message, fields []byte) { m.ProtoReflect().SetUnknown(fields) }
+
+// results returns the results of a lookup as a field of BatchGetResponse. A
+// result whose cells cannot be decoded becomes FAILED, also in results.
+func (e *encoder) results(columns []schema.Column, results []partition.Result) []byte {
+	const perResult, perRow, perCell = 8, 4, 10 // about what tags and lengths take
+	size := 0
+	for i := range results {
+		r := &results[i]
+		size += perResult + r.Bytes + len(r.Rows)*(perRow+perCell*len(columns))
+	}
+	e.buf = make([]byte, 0, size)
+	for i := range results {
+		at := e.begin(responseResults)
+		e.result(columns, &results[i])
+		e.end(at)
+	}
+	return e.buf
+}
+
+// result appends the fields of a KeyResult.
+func (e *encoder) result(columns []schema.Column, r *partition.Result) {
+	if r.Status == partition.Found {
+		mark := len(e.buf)
+		if err := e.rows(columns, r.Rows); err != nil {
+			*r = partition.Result{Status: partition.Failed, Err: errUndecodable}
+			e.buf = e.buf[:mark]
+		}
+	}
+	e.buf = appendVarint(e.buf, resultStatus, uint64(statusesOf[r.Status]))
+	if reason := reasonOf(r); reason != "" {
+		e.buf = appendBytes(e.buf, resultError, []byte(reason))
+	}
+}
+
+func (e *encoder) rows(columns []schema.Column, rows []partition.Row) error {
+	for _, row := range rows {
+		if len(row) != len(columns) {
+			return errUndecodable
+		}
+		at := e.begin(resultRows)
+		for c, cell := range row {
+			value := e.begin(rowValues)
+			if err := e.value(columns[c].Type, cell); err != nil {
+				return err
+			}
+			e.end(value)
+		}
+		e.end(at)
+	}
+	return nil
+}
+
+// value appends the fields of a Value.
+func (e *encoder) value(t *cqltype.Type, cell []byte) error {
+	if e.raw && cell != nil {
+		e.buf = appendBytes(e.buf, kindCql, cell)
+		return nil
+	}
+	e.open = e.open[:0]
+	return t.Walk(cell, e)
+}
+
+// begin starts a message in a field, and returns what end needs to know.
+func (e *encoder) begin(field protowire.Number) int {
+	e.buf = append(protowire.AppendTag(e.buf, field, protowire.BytesType), 0)
+	return len(e.buf)
+}
+
+// end puts the length in front of the message that began there. There is room
+// for one byte, which is enough for most; a longer message moves.
+func (e *encoder) end(at int) {
+	size := len(e.buf) - at
+	if size < 0x80 {
+		e.buf[at-1] = byte(size)
+		return
+	}
+	var length [10]byte
+	prefix := protowire.AppendVarint(length[:0], uint64(size))
+	e.buf = append(e.buf, prefix[1:]...)
+	copy(e.buf[at+len(prefix)-1:], e.buf[at:at+size])
+	copy(e.buf[at-1:], prefix)
+}

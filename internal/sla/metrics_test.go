@@ -1,0 +1,166 @@
+package sla
+
+import (
+	"bytes"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// registered returns a recorder at a registry, with some lookups observed.
+func registered(t *testing.T) *prometheus.Registry {
+	t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	r, err := New(reg, map[string]Target{shop: promise, "shop.idle": {Percentile: 99, Target: 44 * time.Millisecond, OperateAt: 33 * time.Millisecond}})
+	require.NoError(t, err)
+	for i := range 20 {
+		code := "OK"
+		if i == 0 {
+			code = "PARTIAL"
+		}
+		r.Observe(&Lookup{Table: shop, Keys: 50, Code: code, Duration: 10 * time.Millisecond, Groups: 6, Statuses: Counts{40, 9, 1},
+			TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"})
+	}
+	r.Observe(&Lookup{Table: "no.such", Keys: 1, Code: "NOT_FOUND", Duration: time.Millisecond, Statuses: Counts{1}})
+	r.Observe(&Lookup{Table: shop, Keys: 900, Code: "INVALID_ARGUMENT", Duration: time.Millisecond})
+	return reg
+}
+
+// find returns the metric of a family that has the labels.
+func find(t *testing.T, reg prometheus.Gatherer, family string, labels map[string]string) *dto.Metric {
+	t.Helper()
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			have := map[string]string{}
+			for _, l := range m.GetLabel() {
+				have[l.GetName()] = l.GetValue()
+			}
+			if f.GetName() == family && assert.ObjectsAreEqual(labels, have) {
+				return m
+			}
+		}
+	}
+	require.Fail(t, "no such series", "%s%v", family, labels)
+	return nil
+}
+
+func TestSeries(t *testing.T) {
+	reg := registered(t)
+	gaugeOf := func(name string, labels map[string]string) float64 {
+		return find(t, reg, name, labels).GetGauge().GetValue()
+	}
+
+	d := find(t, reg, "qosproxy_lookup_duration_seconds", map[string]string{"table": shop, "keys": "11-50", "code": "OK"}).GetHistogram()
+	assert.Equal(t, uint64(19), d.GetSampleCount())
+	assert.InDelta(t, 0.19, d.GetSampleSum(), 1e-9)
+	assert.NotEmpty(t, d.GetPositiveSpan(), "the native histogram")
+	find(t, reg, "qosproxy_lookup_duration_seconds", map[string]string{"table": shop, "keys": "101+", "code": "INVALID_ARGUMENT"})
+	find(t, reg, "qosproxy_lookup_duration_seconds", map[string]string{"table": UnknownTable, "keys": "1", "code": "NOT_FOUND"})
+
+	assert.Equal(t, uint64(21), find(t, reg, "qosproxy_lookup_keys", map[string]string{"table": shop}).GetHistogram().GetSampleCount())
+	assert.Equal(t, uint64(20), find(t, reg, "qosproxy_lookup_groups", map[string]string{"table": shop}).GetHistogram().GetSampleCount(),
+		"a refused lookup has no plan")
+	for status, want := range map[string]float64{"FOUND": 800, "NOT_FOUND": 180, "TIMED_OUT": 20, "FAILED": 0} {
+		assert.InDelta(t, want, find(t, reg, "qosproxy_keys_total", map[string]string{"table": shop, "status": status}).GetCounter().GetValue(), 0)
+	}
+	for _, w := range []string{"1m", "5m"} {
+		busy, idle := map[string]string{"table": shop, "window": w}, map[string]string{"table": "shop.idle", "window": w}
+		assert.InDelta(t, 0.95, gaugeOf("qosproxy_sla_ratio", busy), 1e-12)
+		assert.InDelta(t, 1, gaugeOf("qosproxy_sla_burn_rate", busy), 1e-9)
+		assert.InDelta(t, 1, gaugeOf("qosproxy_sla_ratio", idle), 0)
+		assert.InDelta(t, 0, gaugeOf("qosproxy_sla_burn_rate", idle), 0)
+		for i, quantile := range find(t, reg, "qosproxy_lookup_latency_seconds", busy).GetSummary().GetQuantile() {
+			assert.InDelta(t, []float64{0.5, 0.95, 0.99, 0.999}[i], quantile.GetQuantile(), 0)
+			assert.InEpsilon(t, 0.01, quantile.GetValue(), 0.001)
+		}
+		summary := find(t, reg, "qosproxy_lookup_latency_seconds", idle).GetSummary()
+		require.Len(t, summary.GetQuantile(), 4)
+		assert.True(t, math.IsNaN(summary.GetQuantile()[0].GetValue()))
+	}
+	assert.InDelta(t, 0.125, gaugeOf("qosproxy_sla_target_seconds", map[string]string{"table": shop}), 0)
+}
+
+func TestEdgesHoldTheTargetsOfEveryTable(t *testing.T) {
+	reg := registered(t)
+	h := find(t, reg, "qosproxy_lookup_duration_seconds", map[string]string{"table": shop, "keys": "11-50", "code": "OK"}).GetHistogram()
+	var have []float64
+	for _, b := range h.GetBucket() {
+		have = append(have, b.GetUpperBound())
+	}
+	for _, want := range []float64{0.015, 0.0625, 0.125, 0.022, 0.033, 0.044} {
+		assert.Contains(t, have, want)
+	}
+	assert.IsIncreasing(t, have)
+}
+
+func TestANameIsTakenOnlyOnce(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	_, err := New(reg, nil)
+	require.NoError(t, err)
+	_, err = New(reg, nil)
+	require.ErrorContains(t, err, "duplicate")
+}
+
+func TestLinters(t *testing.T) {
+	reg := registered(t)
+	problems, err := testutil.GatherAndLint(reg)
+	require.NoError(t, err)
+	assert.Empty(t, problems)
+
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed")
+	}
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	var text bytes.Buffer
+	for _, f := range families {
+		_, err := expfmt.MetricFamilyToText(&text, f)
+		require.NoError(t, err)
+	}
+	check := exec.CommandContext(t.Context(), promtool, "check", "metrics")
+	check.Stdin = &text
+	out, err := check.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Empty(t, strings.TrimSpace(string(out)))
+}
+
+func TestOpenMetricsShowsTheTraceOfALookup(t *testing.T) {
+	req := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	req.Header.Set("Accept", "application/openmetrics-text")
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registered(t), promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(w, req)
+	assert.Contains(t, w.Body.String(), `# {trace_id="4bf92f3577b34da6a3ce929d0e0e4736"} 0.01`)
+	assert.True(t, strings.HasSuffix(w.Body.String(), "# EOF\n"))
+}
+
+func TestAnImpossibleTraceIsLeftOut(t *testing.T) {
+	for _, trace := range []string{strings.Repeat("a", maxTraceID+1), "\xff", strings.Repeat("a", maxTraceID)} {
+		r := recorder(t)
+		assert.NotPanics(t, func() { r.Observe(&Lookup{Table: shop, Code: "OK", TraceID: trace}) })
+		assert.Equal(t, int64(1), snapshot(t, r, Minute).Count)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	r := recorder(t)
+	observe(r, 10*time.Millisecond)
+	s := r.Status()[shop]
+	assert.InDelta(t, 62.5, s.OperateAtMS, 0)
+	assert.Equal(t, int64(1), s.Windows["5m"].Count)
+	assert.InDelta(t, 10, s.Windows["1m"].P95MS, 0.01)
+}

@@ -1,0 +1,203 @@
+package sla
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The windows that percentiles, ratio and burn rate are kept for.
+const (
+	// Minute is the window called 1m.
+	Minute = time.Minute
+	// FiveMinutes is the window called 5m, the longest.
+	FiveMinutes = 5 * time.Minute
+)
+
+// Percentiles are the lookups of one table in one window.
+type Percentiles struct {
+	// P50 to P999 are the latencies that this share of the lookups did not
+	// exceed, to 0.1 %, and Max is the longest; 0 when there is none. Lookups
+	// that failed before their time was over are not among them, and more than a
+	// minute counts as a minute but for Max.
+	P50, P95, P99, P999, Max time.Duration
+	// Latencies is the number of lookups that these are of.
+	Latencies int64
+	// Count is the number of lookups that count for the promise: all but those
+	// that failed by the caller's fault.
+	Count int64
+	// Ratio is the share of Count that were answered in full within the target,
+	// 0 to 1; 1 when there was none, for none broke the promise.
+	Ratio float64
+	// Burn is how fast the promise uses up the failures that it allows: 1 is
+	// just as fast as it may for ever, and 0 not at all.
+	Burn float64
+}
+
+// Recorder takes every finished lookup. Safe for concurrent use; it needs no
+// closing.
+type Recorder struct {
+	metrics *metrics
+	tables  map[string]*table
+	unknown *table
+	names   []string // of tables, sorted
+}
+
+// table is what is kept of one table.
+type table struct {
+	name   string
+	target Target
+	window *window
+
+	// durations are by class of keys and code, made when first needed: most
+	// combinations never happen.
+	durations    [len(keysLabels)][len(codes)]atomic.Pointer[prometheus.Observer]
+	keys, groups prometheus.Observer
+	statuses     [len(statusNames)]prometheus.Counter
+
+	// latencies and nanoseconds are the number and the sum of all latencies.
+	latencies, nanoseconds atomic.Int64
+}
+
+// New returns a recorder for tables, by keyspace.table, whose metrics are at
+// reg; nil registers them nowhere. It fails when reg has metrics of these names
+// already.
+func New(reg prometheus.Registerer, tables map[string]Target) (*Recorder, error) {
+	targets := maps.Clone(tables)
+	for name, t := range targets {
+		if t.OperateAt <= 0 {
+			t.OperateAt = t.Target / 2
+			targets[name] = t
+		}
+	}
+	r := &Recorder{
+		metrics: newMetrics(targets),
+		tables:  make(map[string]*table, len(targets)),
+		names:   slices.Sorted(maps.Keys(targets)),
+	}
+	begin := time.Now()
+	for name, target := range targets {
+		t := &table{
+			name:   name,
+			target: target,
+			window: &window{begin: begin},
+			keys:   r.metrics.keys.WithLabelValues(name),
+			groups: r.metrics.groups.WithLabelValues(name),
+		}
+		for i, status := range statusNames {
+			t.statuses[i] = r.metrics.statuses.WithLabelValues(name, status)
+		}
+		r.tables[name] = t
+	}
+	r.unknown = &table{name: UnknownTable}
+	if reg == nil {
+		return r, nil
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{r.metrics.duration, r.metrics.keys, r.metrics.groups, r.metrics.statuses, collector{r}} {
+		errs = append(errs, reg.Register(c))
+	}
+	return r, errors.Join(errs...)
+}
+
+// Observe takes a lookup that has just ended.
+//
+// # What counts
+//
+// A lookup keeps the promise when it ends OK within the target. It breaks it
+// when it takes longer, when keys are left unanswered (PARTIAL,
+// DEADLINE_EXCEEDED), or when it fails (UNAVAILABLE, RESOURCE_EXHAUSTED,
+// INTERNAL). What the caller got wrong (INVALID_ARGUMENT, NOT_FOUND,
+// PERMISSION_DENIED) does not count, nor does a caller that hangs up
+// (CANCELLED), unless the target had passed by then.
+func (r *Recorder) Observe(l *Lookup) {
+	code, class := codeIndex(l.Code), keysIndex(l.Keys)
+	t, known := r.tables[l.Table]
+	if !known {
+		t = r.unknown
+	}
+	r.observeDuration(t, class, code, l)
+	if !known {
+		return
+	}
+	t.keys.Observe(float64(l.Keys))
+	if l.Groups > 0 {
+		t.groups.Observe(float64(l.Groups))
+	}
+	for i, n := range l.Statuses {
+		if n > 0 {
+			t.statuses[i].Add(float64(n))
+		}
+	}
+	counts, good, latency := judge(codes[code].verdict, l.Duration, t.target.Target)
+	if !counts {
+		return
+	}
+	if latency {
+		t.latencies.Add(1)
+		t.nanoseconds.Add(int64(max(l.Duration, 0)))
+	}
+	t.window.record(time.Now(), l.Duration, good, latency)
+}
+
+// maxTraceID keeps the exemplar within the 128 letters that OpenMetrics allows
+// to its labels; the name of the label is one of them.
+const maxTraceID = 128 - len(traceLabel)
+
+func (r *Recorder) observeDuration(t *table, class, code int, l *Lookup) {
+	cached := &t.durations[class][code]
+	o := cached.Load()
+	if o == nil {
+		made := r.metrics.duration.WithLabelValues(t.name, keysLabels[class].name, codes[code].name)
+		o = &made
+		cached.Store(o)
+	}
+	seconds := max(l.Duration, 0).Seconds()
+	if l.TraceID != "" && len(l.TraceID) <= maxTraceID && utf8.ValidString(l.TraceID) {
+		if e, ok := (*o).(prometheus.ExemplarObserver); ok {
+			e.ObserveWithExemplar(seconds, prometheus.Labels{traceLabel: l.TraceID})
+			return
+		}
+	}
+	(*o).Observe(seconds)
+}
+
+// Snapshot returns the lookups of a table in the window that ends now, Minute or
+// FiveMinutes; another length is rounded up to slices of 10 s and held between
+// one slice and FiveMinutes. The window forgets 10 s at a time, so that it is up
+// to 10 s shorter than it is called. ok is false for a table without a target.
+func (r *Recorder) Snapshot(name string, length time.Duration) (p Percentiles, ok bool) {
+	t, ok := r.tables[name]
+	if !ok {
+		return Percentiles{}, false
+	}
+	return t.snapshot(time.Now(), length), true
+}
+
+func (t *table) snapshot(now time.Time, length time.Duration) Percentiles {
+	n := int64((length + sliceLength - 1) / sliceLength)
+	p := t.window.percentiles(now, min(max(n, 1), slices5m))
+	if allowed := 1 - t.target.Percentile/100; allowed > 0 {
+		// A ratio of exactly 0.95 must not burn at 1.0000000000000009.
+		p.Burn = math.Round((1-p.Ratio)/allowed*1e9) / 1e9
+	}
+	return p
+}
+
+// Tables returns the tables that have a target, sorted.
+func (r *Recorder) Tables() []string { return slices.Clone(r.names) }
+
+// Target returns the promise of a table; ok is false for a table without.
+func (r *Recorder) Target(name string) (target Target, ok bool) {
+	t, ok := r.tables[name]
+	if !ok {
+		return Target{}, false
+	}
+	return t.target, true
+}

@@ -1,0 +1,143 @@
+// Package sla measures every finished lookup against the promise of its table:
+// so many percent within a target. It decides which lookups count, and keeps
+// the latencies of the last minutes as percentiles, ratio and burn rate.
+package sla
+
+import (
+	"slices"
+	"time"
+)
+
+// Target is the promise for one table.
+type Target struct {
+	// Percentile of the lookups, above 0 and below 100, end within Target.
+	Percentile float64
+	// Target is the promised duration.
+	Target time.Duration
+	// OperateAt is where the percentile is meant to be in normal operation; 0
+	// means half of Target.
+	OperateAt time.Duration
+}
+
+// Lookup is one finished lookup.
+type Lookup struct {
+	// Table is keyspace.table. A table without a target, or none, is counted
+	// under the name of UnknownTable.
+	Table string
+	// Keys are the keys asked.
+	Keys int
+	// Code is how the lookup ended, one of Codes; another counts as INTERNAL.
+	Code string
+	// Duration is the time from the arrival of the request to its answer.
+	Duration time.Duration
+	// Groups are the sub-queries of the plan; 0 when it was refused unplanned.
+	Groups int
+	// Statuses are how many keys ended with each of StatusNames.
+	Statuses Counts
+	// TraceID is shown as the exemplar of the lookup; empty for none.
+	TraceID string
+}
+
+// UnknownTable is the table label of lookups that name no table with a target.
+const UnknownTable = "unknown"
+
+// Counts are numbers of keys by status, in the order of StatusNames.
+type Counts [7]int
+
+// StatusNames are the statuses of keys, in the order of Counts.
+func StatusNames() []string { return slices.Clone(statusNames[:]) }
+
+var statusNames = [len(Counts{})]string{
+	"FOUND", "NOT_FOUND", "TIMED_OUT", "UNAVAILABLE", "SHED", "TOO_LARGE", "FAILED",
+}
+
+// Codes are how a lookup can end: OK, PARTIAL when some keys were not answered,
+// or the name of a gRPC code.
+func Codes() []string {
+	names := make([]string, len(codes))
+	for i, c := range codes {
+		names[i] = c.name
+	}
+	return names
+}
+
+// verdict is what the end of a lookup means for the promise.
+type verdict uint8
+
+const (
+	// kept if within the target; the duration is a latency.
+	kept verdict = iota
+	// late breaks the promise by ending without all answers at the end of the
+	// time there was; the duration is a latency.
+	late
+	// broken breaks the promise however soon it ended; the duration of a failure
+	// is not a latency, for a proxy that fails at once would look fast.
+	broken
+	// faulty is the caller's fault, and counts neither way.
+	faulty
+	// abandoned is a caller that hung up: no loss within the target, but late
+	// beyond it, for it may well have hung up because of that.
+	abandoned
+)
+
+var codes = [...]struct {
+	name    string
+	verdict verdict
+}{
+	{"OK", kept},
+	{"PARTIAL", late},
+	{"DEADLINE_EXCEEDED", late},
+	{"UNAVAILABLE", broken},
+	{"RESOURCE_EXHAUSTED", broken},
+	{"INTERNAL", broken},
+	{"INVALID_ARGUMENT", faulty},
+	{"NOT_FOUND", faulty},
+	{"PERMISSION_DENIED", faulty},
+	{"CANCELLED", abandoned},
+}
+
+// indexOfInternal is the code of ends that have no name here.
+const indexOfInternal = 5
+
+// codeIndex returns the position of a code in codes.
+func codeIndex(name string) int {
+	for i := range codes {
+		if codes[i].name == name {
+			return i
+		}
+	}
+	return indexOfInternal
+}
+
+// judge says whether a lookup counts, whether it kept the promise, and whether
+// its duration is a latency.
+func judge(v verdict, d, target time.Duration) (counts, good, latency bool) {
+	switch v {
+	case kept:
+		return true, d <= target, true
+	case late:
+		return true, false, true
+	case broken:
+		return true, false, false
+	case abandoned:
+		return d > target, false, d > target
+	default:
+		return false, false, false
+	}
+}
+
+// keysLabels are the classes of lookups by number of keys, with the most keys of
+// each.
+var keysLabels = [...]struct {
+	name string
+	most int
+}{{"1", 1}, {"2-10", 10}, {"11-50", 50}, {"51-100", 100}, {"101+", int(^uint(0) >> 1)}}
+
+// keysIndex returns the position in keysLabels of a number of keys.
+func keysIndex(keys int) int {
+	i := 0
+	for keys > keysLabels[i].most {
+		i++
+	}
+	return i
+}
