@@ -1,0 +1,121 @@
+package devcluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// cpuGroup is the folder of a control group with a CPU quota; empty for none.
+type cpuGroup string
+
+// quotaPeriod is the time over which the quota counts, in microseconds: the
+// kernel's default, and that of container runtimes.
+const quotaPeriod = 100_000
+
+// newCPUGroup makes a control group for one node, by version 1 or 2 of the
+// interface, whichever has the cpu controller.
+func newCPUGroup(name string) (cpuGroup, error) {
+	parent, unified, err := cpuController()
+	if err != nil {
+		return "", err
+	}
+	if unified {
+		if err := delegateCPU(parent); err != nil {
+			return "", err
+		}
+	}
+	path := filepath.Join(parent, name)
+	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("make a control group (run as root): %w", err)
+	}
+	return cpuGroup(path), nil
+}
+
+// cpuController returns the mount point of the control groups that have the cpu
+// controller, and whether they are of the unified hierarchy (version 2).
+func cpuController() (path string, unified bool, err error) {
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return "", false, err
+	}
+	for line := range strings.Lines(string(mounts)) {
+		// device folder type options …
+		fields := strings.Fields(line)
+		if len(fields) < 4 {
+			continue
+		}
+		switch fields[2] {
+		case "cgroup":
+			if slices.Contains(strings.Split(fields[3], ","), "cpu") {
+				return fields[1], false, nil
+			}
+		case "cgroup2":
+			controllers, err := os.ReadFile(filepath.Join(fields[1], "cgroup.controllers"))
+			if err == nil && slices.Contains(strings.Fields(string(controllers)), "cpu") {
+				return fields[1], true, nil
+			}
+		}
+	}
+	return "", false, errors.New("no control groups with the cpu controller are mounted here")
+}
+
+// delegateCPU lets the groups below parent have quotas of their own.
+func delegateCPU(parent string) error {
+	file := filepath.Join(parent, "cgroup.subtree_control")
+	enabled, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(strings.Fields(string(enabled)), "cpu") {
+		return nil
+	}
+	if err := os.WriteFile(file, []byte("+cpu"), 0o644); err != nil {
+		return fmt.Errorf("enable the cpu controller below %s (run as root, outside of a container): %w", parent, err)
+	}
+	return nil
+}
+
+// limit moves the process into the group and sets its quota; 0 is none.
+func (g cpuGroup) limit(pid int, fraction float64) error {
+	quota := int(fraction * quotaPeriod)
+	settings := map[string]string{"cpu.max": fmt.Sprintf("%d %d", quota, quotaPeriod)}
+	if fraction == 0 {
+		settings["cpu.max"] = "max"
+	}
+	if _, err := os.Stat(filepath.Join(string(g), "cpu.cfs_quota_us")); err == nil {
+		if fraction == 0 {
+			quota = -1
+		}
+		settings = map[string]string{
+			"cpu.cfs_period_us": strconv.Itoa(quotaPeriod),
+			"cpu.cfs_quota_us":  strconv.Itoa(quota),
+		}
+	}
+	settings["cgroup.procs"] = strconv.Itoa(pid)
+	for name, value := range settings {
+		if err := os.WriteFile(filepath.Join(string(g), name), []byte(value), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove removes the group, whose process has ended. The kernel lets go of a
+// process a moment after it has been reaped.
+func (g cpuGroup) remove() error {
+	var err error
+	for range 50 {
+		if err = os.Remove(string(g)); err == nil || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
+}
