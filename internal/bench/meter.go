@@ -1,0 +1,121 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/metrics"
+	"syscall"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/qosproxy/qosproxy/internal/report"
+)
+
+// Meter reads what Cassandra, the proxy and this process have spent.
+type Meter struct {
+	// Nodes returns the CPU time of each node since it began, in seconds, by
+	// address; nil when the nodes are not on this machine.
+	Nodes func() (map[string]float64, error)
+	// Admin is the address of the proxy's admin listener, host:port; empty for no
+	// proxy.
+	Admin string
+}
+
+// usage is what has been spent until a moment.
+type usage struct {
+	nodes                    map[string]float64 // CPU seconds by address
+	proxyCPU, clientCPU      float64            // seconds
+	proxyAllocs, clientAlloc float64            // bytes
+}
+
+// read reads all meters. What cannot be read is an error, for a cost that is
+// partly missing would be taken for a low one.
+func (m Meter) read(ctx context.Context) (usage, error) {
+	var u usage
+	var err error
+	if m.Nodes != nil {
+		if u.nodes, err = m.Nodes(); err != nil {
+			return u, err
+		}
+	}
+	if m.Admin != "" {
+		if err := m.readProxy(ctx, &u); err != nil {
+			return u, fmt.Errorf("read the metrics of the proxy at %s: %w", m.Admin, err)
+		}
+	}
+	var self syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
+		return u, err
+	}
+	u.clientCPU = (time.Duration(self.Utime.Nano()) + time.Duration(self.Stime.Nano())).Seconds()
+	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(allocated)
+	u.clientAlloc = float64(allocated[0].Value.Uint64())
+	return u, nil
+}
+
+func (m Meter) readProxy(ctx context.Context, u *usage) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.Admin+"/metrics", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(resp.Body)
+	if err != nil {
+		return err
+	}
+	if u.proxyCPU, err = counter(families, "process_cpu_seconds_total"); err != nil {
+		return err
+	}
+	u.proxyAllocs, err = counter(families, "go_memstats_alloc_bytes_total")
+	return err
+}
+
+func counter(families map[string]*dto.MetricFamily, name string) (float64, error) {
+	f := families[name]
+	if f == nil || len(f.GetMetric()) == 0 {
+		return 0, fmt.Errorf("there is no metric %s", name)
+	}
+	return f.GetMetric()[0].GetCounter().GetValue(), nil
+}
+
+// cost returns what each of so many lookups cost on average between two readings,
+// and the CPU time of each node in milliseconds. Target tells whether a proxy had a
+// part in it.
+func (m Meter) cost(before, after usage, target string, lookups int64, sent sums) (report.Cost, map[string]float64) {
+	if lookups == 0 {
+		return report.Cost{}, nil
+	}
+	n := float64(lookups)
+	each := func(v float64) *float64 { v /= n; return &v }
+	c := report.Cost{
+		ClientCPUMillis:  each((after.clientCPU - before.clientCPU) * 1000),
+		ClientAllocBytes: each(after.clientAlloc - before.clientAlloc),
+		SubQueries:       each(float64(sent.subQueries)),
+		Hedges:           each(float64(sent.hedges)),
+		Failovers:        each(float64(sent.failovers)),
+	}
+	if m.Admin != "" && IsProxy(target) {
+		c.ProxyCPUMillis = each((after.proxyCPU - before.proxyCPU) * 1000)
+		c.ProxyAllocBytes = each(after.proxyAllocs - before.proxyAllocs)
+	}
+	if m.Nodes == nil {
+		return c, nil
+	}
+	total, nodes := 0.0, map[string]float64{}
+	for address, spent := range after.nodes {
+		nodes[address] = (spent - before.nodes[address]) * 1000 / n
+		total += nodes[address]
+	}
+	c.CassandraCPUMillis = &total
+	return c, nodes
+}

@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/cassandra"
+)
+
+// Open says how targets are reached and how they read.
+type Open struct {
+	// Data is what was written; required.
+	Data *Dataset
+	// Mix replaces the mix of the data's profile; nil keeps it.
+	Mix []Kind
+	// Cassandra is where direct targets connect.
+	Cassandra cassandra.Config
+	// OnlyContactPoints makes the contact points the only coordinators of direct
+	// targets.
+	OnlyContactPoints bool
+	// Consistency is the level of direct targets, in CQL's words; a proxy's table
+	// has its own.
+	Consistency string
+	// SpeculativeRetry and HedgeBudget (0 to 1) are those of grouped.
+	SpeculativeRetry string
+	HedgeBudget      float64
+	// Timeout is the deadline of every lookup.
+	Timeout time.Duration
+	// GRPC is the address of the proxy's gRPC listener, and HTTP of its HTTP one,
+	// each host:port; TLS is nil for plain connections.
+	GRPC, HTTP string
+	TLS        *tls.Config
+
+	kinds []*kind
+}
+
+// Driver measures targets. Make one with NewDriver.
+type Driver struct {
+	open    Open
+	targets map[string]Target
+	meter   Meter
+}
+
+// NewDriver returns a driver whose targets are opened when first used. The meter
+// tells what nodes and proxy spend.
+func NewDriver(o Open, meter Meter) (*Driver, error) {
+	mix := o.Mix
+	if mix == nil {
+		mix = o.Data.Profile.Mix
+	}
+	if o.Timeout <= 0 {
+		return nil, errors.New("the timeout of a lookup must be above 0")
+	}
+	o.kinds = o.Data.resolve(mix)
+	return &Driver{open: o, targets: map[string]Target{}, meter: meter}, nil
+}
+
+// Close ends all connections.
+func (d *Driver) Close() {
+	for _, t := range d.targets {
+		t.Close()
+	}
+}
+
+// Target opens a target, or returns the one that is open.
+func (d *Driver) Target(ctx context.Context, name string) (Target, error) {
+	if t := d.targets[name]; t != nil {
+		return t, nil
+	}
+	t, err := d.open.target(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("target %s: %w", name, err)
+	}
+	d.targets[name] = t
+	return t, nil
+}
+
+// target opens a target.
+func (o *Open) target(ctx context.Context, name string) (Target, error) {
+	if err := CheckTarget(name); err != nil {
+		return nil, err
+	}
+	var secure credentials.TransportCredentials
+	scheme := "http://"
+	if o.TLS != nil {
+		secure, scheme = credentials.NewTLS(o.TLS), "https://"
+	}
+	switch name {
+	case ProxyGRPC:
+		return newGRPC(o.Data, o.GRPC, secure, qosproxyv1.Encoding_ENCODING_VALUES)
+	case ProxyGRPCCQL:
+		return newGRPC(o.Data, o.GRPC, secure, qosproxyv1.Encoding_ENCODING_CQL)
+	case ProxyHTTP:
+		return newHTTP(o.Data, scheme+o.HTTP, o.TLS), nil
+	case Grouped:
+		return o.newGrouped(ctx)
+	default:
+		return o.newPlain(ctx, name)
+	}
+}
+
+// Contenders returns targets of the driver, to be compared.
+func (d *Driver) Contenders(condition string, targets ...string) []Contender {
+	out := make([]Contender, len(targets))
+	for i, name := range targets {
+		out[i] = Contender{d, name, condition}
+	}
+	return out
+}
+
+// Answered asks the proxy over gRPC for partitions and says of each whether a
+// replica has answered.
+func (d *Driver) Answered(ctx context.Context, keys []int) ([]bool, error) {
+	target, err := d.Target(ctx, ProxyGRPC)
+	if err != nil {
+		return nil, err
+	}
+	answered := make([]bool, len(keys))
+	for from := 0; from < len(keys); from += sweepKeys {
+		part := keys[from:min(from+sweepKeys, len(keys))]
+		resp, err := target.(*grpcTarget).get(ctx, &Lookup{Keys: part, kind: d.open.kinds[0]})
+		if err != nil {
+			return nil, err
+		}
+		for i, r := range resp.GetResults() {
+			answered[from+i] = answeredStatus(r.GetStatus())
+		}
+	}
+	return answered, nil
+}
+
+// sweepKeys is how many keys a lookup of Answered has.
+const sweepKeys = 50

@@ -1,0 +1,147 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	profiles "github.com/qosproxy/qosproxy/deploy/bench"
+	"github.com/qosproxy/qosproxy/internal/bench"
+	"github.com/qosproxy/qosproxy/internal/report"
+)
+
+// Experiment is a question with the measurement that answers it.
+type Experiment struct {
+	// Name is short and fit for a file; Title is one line; Question says what is to
+	// be found out.
+	Name, Title, Question string
+
+	measure func(context.Context, *Lab, *report.Report) error
+}
+
+// All are the experiments on a real cluster, in the order in which they are best
+// read.
+var All = []Experiment{targeting, rowCache, coordinators, speculation, sizing, replication, ownership, nodeLocal}
+
+// Names are the names of All.
+func Names() []string {
+	names := make([]string, len(All))
+	for i, e := range All {
+		names[i] = e.Name
+	}
+	return names
+}
+
+// Find returns the experiment of that name; the error names those there are.
+func Find(name string) (*Experiment, error) {
+	for i := range All {
+		if All[i].Name == name {
+			return &All[i], nil
+		}
+	}
+	return nil, fmt.Errorf("there is no experiment %q; use %s", name, strings.Join(Names(), ", "))
+}
+
+// Measure makes the experiment and fills in the report. After an error the report
+// has what was measured until then.
+func (e *Experiment) Measure(ctx context.Context, lab *Lab, r *report.Report) error {
+	r.Name, r.Title, r.Question, r.Time = e.Name, e.Title, e.Question, time.Now()
+	if err := e.measure(ctx, lab, r); err != nil {
+		return fmt.Errorf("experiment %s: %w", e.Name, err)
+	}
+	r.Notes = append(r.Notes, fmt.Sprintf(
+		"Cassandra, proxy and load generator share the %d CPUs of one machine, so rates are those of the whole and CPU time per lookup is what to compare.", r.Machine.CPUs))
+	return nil
+}
+
+// operating is the SLA at the operating point: half of 125 ms at the 95th
+// percentile.
+var operating = report.SLA{Percentile: 95, TargetSeconds: 0.0625}
+
+// pick returns the value for the short or for the long form.
+func pick[T any](lab *Lab, short, long T) T {
+	if lab.Long {
+		return long
+	}
+	return short
+}
+
+// comparison returns how contenders are compared, to which a load is added.
+func (lab *Lab) comparison(load bench.Load) bench.Comparison {
+	return bench.Comparison{
+		Load: load, SLA: operating, Seed: lab.Seed, Progress: lab.Progress,
+		Rounds: pick(lab, 3, 5),
+		Warmup: pick(lab, 30*time.Second, 60*time.Second),
+		Length: pick(lab, 5*time.Second, 20*time.Second),
+	}
+}
+
+// capacity returns how the capacity at the SLA is found.
+func (lab *Lab) capacity(from float64) bench.Comparison {
+	c := lab.comparison(bench.Load{})
+	c.Ramp = bench.DefaultRamp()
+	c.Ramp.From = from
+	c.Rounds = pick(lab, 1, 3)
+	c.Length = pick(lab, 4*time.Second, 10*time.Second)
+	return c
+}
+
+// run compares contenders and adds their runs to the report.
+func (lab *Lab) run(ctx context.Context, r *report.Report, c bench.Comparison, contenders ...bench.Contender) error {
+	runs, err := bench.Compare(ctx, contenders, c)
+	r.Runs = append(r.Runs, runs...)
+	return err
+}
+
+// products returns the default profile.
+func products() *bench.Profile {
+	data, err := profiles.Profiles.ReadFile("products.yaml")
+	if err != nil {
+		panic(err) // part of the binary
+	}
+	p, err := bench.ParseProfile(data)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// with boots a cluster, hands it to do, and removes it.
+func (lab *Lab) with(ctx context.Context, l Layout, do func(*Site) error) error {
+	site, err := lab.Boot(ctx, l)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(site), site.Close())
+}
+
+// driver opens a driver for a proxy with the given settings of its table; the
+// site closes both.
+func (s *Site) driver(ctx context.Context, settings ...string) (*bench.Driver, error) {
+	return s.driverWith(ctx, nil, settings...)
+}
+
+// driverWith is driver, with changes to how targets are reached.
+func (s *Site) driverWith(ctx context.Context, change func(*bench.Open), settings ...string) (*bench.Driver, error) {
+	proxy, err := s.Serve(ctx, settings...)
+	if err != nil {
+		return nil, err
+	}
+	open := s.Open(proxy)
+	for _, setting := range settings {
+		if level, ok := strings.CutPrefix(setting, "consistency: "); ok {
+			open.Consistency = level
+		}
+	}
+	if change != nil {
+		change(&open)
+	}
+	d, err := bench.NewDriver(open, s.Meter(proxy))
+	if err != nil {
+		return nil, err
+	}
+	s.drivers = append(s.drivers, d)
+	return d, nil
+}

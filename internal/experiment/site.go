@@ -1,0 +1,222 @@
+// Package experiment answers questions about the proxy by measuring: each
+// experiment boots the cluster it needs, loads it, and reports figures and what
+// they say.
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/qosproxy/qosproxy/internal/bench"
+	"github.com/qosproxy/qosproxy/internal/cassandra"
+	"github.com/qosproxy/qosproxy/internal/devcluster"
+)
+
+// Site is a local cluster with data, and the proxies that serve it.
+type Site struct {
+	// Cluster is the cluster and Client a session to it.
+	Cluster *devcluster.Cluster
+	Client  *cassandra.Client
+	// Data are what was written last by Load.
+	Data *bench.Dataset
+
+	lab     *Lab
+	dir     string
+	proxies []*Proxy
+	drivers []*bench.Driver
+}
+
+// Lab is where experiments are made.
+type Lab struct {
+	// Binary is the qosproxy that is measured.
+	Binary string
+	// Long makes experiments take their time: more rounds, longer, more cases.
+	Long bool
+	// Seed is that of data and draws.
+	Seed uint64
+	// Say is told what is being done, in one line; never nil.
+	Say func(format string, args ...any)
+	// Booting and Loading are told of the boot of a cluster and of rows written;
+	// nil tells nobody.
+	Booting func(devcluster.Event)
+	Loading func(done, all int)
+	// Progress is told of the measurement; nil tells nobody.
+	Progress func(bench.Progress)
+}
+
+// Layout is a cluster to be booted.
+type Layout struct {
+	// Nodes and Racks are how many there are; nodes are spread over the racks in
+	// turn. VNodes are the tokens of each.
+	Nodes, Racks, VNodes int
+	// RandomTokens draws tokens as Cassandra does without replica-aware allocation.
+	RandomTokens bool
+	// Coordinators is how many further nodes there are that do not join the ring.
+	Coordinators int
+	// YAML are settings of every node, in the words of cassandra.yaml, and JVMArgs
+	// arguments of its JVM.
+	YAML    map[string]any
+	JVMArgs []string
+}
+
+// String describes the layout.
+func (l Layout) String() string {
+	s := fmt.Sprintf("%d nodes in %d racks, %d vnodes", l.Nodes, l.Racks, l.VNodes)
+	if l.Coordinators > 0 {
+		s += fmt.Sprintf(", %d coordinators", l.Coordinators)
+	}
+	return s
+}
+
+const datacenter = "dc1"
+
+// Boot starts a cluster. The caller closes the site.
+func (lab *Lab) Boot(ctx context.Context, l Layout) (*Site, error) {
+	var nodes []devcluster.NodeConfig
+	for i := range l.Nodes + l.Coordinators {
+		nodes = append(nodes, devcluster.NodeConfig{
+			DC: datacenter, Rack: fmt.Sprintf("rack%d", i%l.Racks+1), NoJoin: i >= l.Nodes, JVMArgs: l.JVMArgs,
+		})
+	}
+	lab.Say("booting %s", l)
+	cluster, err := devcluster.Start(ctx, devcluster.Config{
+		Nodes: nodes, NumTokens: l.VNodes, RandomTokens: l.RandomTokens, YAML: l.YAML, Progress: lab.Booting,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &Site{Cluster: cluster, lab: lab}
+	if s.Client, err = cassandra.Connect(ctx, s.Cassandra()); err == nil {
+		s.dir, err = os.MkdirTemp("", "qosproxy-bench")
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Close ends everything that the site has started.
+func (s *Site) Close() error {
+	var errs []error
+	for _, d := range s.drivers {
+		d.Close()
+	}
+	for _, p := range slices.Backward(s.proxies) {
+		errs = append(errs, p.Stop())
+	}
+	if s.Client != nil {
+		s.Client.Close()
+	}
+	errs = append(errs, s.Cluster.Stop())
+	if s.dir != "" {
+		errs = append(errs, os.RemoveAll(s.dir))
+	}
+	return errors.Join(errs...)
+}
+
+// Cassandra is how to connect to the cluster.
+func (s *Site) Cassandra() cassandra.Config {
+	cfg := cassandra.Default()
+	cfg.ContactPoints, cfg.Port = s.Cluster.ContactPoints(), s.Cluster.Port()
+	cfg.LocalDC = datacenter
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	return cfg
+}
+
+// Load creates the table of a profile with a replication factor and fills it.
+func (s *Site) Load(ctx context.Context, p *bench.Profile, replication int) error {
+	data, err := bench.NewDataset(p, s.lab.Seed)
+	if err != nil {
+		return err
+	}
+	s.Data = data
+	s.lab.Say("loading %s.%s: %d partitions, RF %d", p.Keyspace, p.Table, p.Partitions, replication)
+	options := fmt.Sprintf("{'class': 'NetworkTopologyStrategy', '%s': %d}", datacenter, replication)
+	if err := data.Create(ctx, s.Client, options); err != nil {
+		return err
+	}
+	if err := data.Load(ctx, s.Client, s.lab.Loading); err != nil {
+		return err
+	}
+	return s.flush(ctx)
+}
+
+// flush writes what was loaded to disk, so that every measurement reads it from
+// there.
+func (s *Site) flush(ctx context.Context) error {
+	g, flushing := errgroup.WithContext(ctx)
+	for i, n := range s.Cluster.Nodes() {
+		if n.HostID() == "" {
+			continue // holds no data
+		}
+		g.Go(func() error {
+			_, err := s.Cluster.Nodetool(flushing, i, "flush", s.Data.Profile.Keyspace)
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// Serve starts a proxy for the loaded table. Settings are further keys of its
+// table, such as "consistency: LOCAL_QUORUM", one for each.
+func (s *Site) Serve(ctx context.Context, settings ...string) (*Proxy, error) {
+	p := s.Data.Profile
+	table := append([]string{fmt.Sprintf("name: %s.%s", p.Keyspace, p.Table), "timeout: 2s", fmt.Sprintf("max_rows_per_key: %d", max(p.RowsPerPartition, 1)), "max_response_bytes: 64MiB"}, settings...)
+	yaml := fmt.Sprintf(`cassandra: {contact_points: [%s], local_dc: %s}
+listen: {grpc: "127.0.0.1:0", http: "127.0.0.1:0", admin: "127.0.0.1:0"}
+shutdown: {delay: 0s}
+tables:
+  - %s
+`, strings.Join(s.Cluster.ContactPoints(), ", "), datacenter, strings.Join(table, "\n    "))
+	proxy, err := startProxy(ctx, s.lab.Binary, s.dir, yaml)
+	if err != nil {
+		return nil, err
+	}
+	s.proxies = append(s.proxies, proxy)
+	return proxy, nil
+}
+
+// lookupTimeout is the deadline of every lookup: long, so that what is late is
+// seen as late rather than as failed.
+const lookupTimeout = 2 * time.Second
+
+// Open says how targets reach the site; the proxy may be nil.
+func (s *Site) Open(p *Proxy) bench.Open {
+	o := bench.Open{
+		Data: s.Data, Cassandra: s.Cassandra(), Consistency: "LOCAL_ONE",
+		SpeculativeRetry: "15ms", HedgeBudget: 0.02, Timeout: lookupTimeout,
+	}
+	if p != nil {
+		o.GRPC, o.HTTP = p.GRPC, p.HTTP
+	}
+	return o
+}
+
+// Meter reads what the nodes and the proxy, which may be nil, spend.
+func (s *Site) Meter(p *Proxy) bench.Meter {
+	m := bench.Meter{Nodes: s.nodeCPU}
+	if p != nil {
+		m.Admin = p.Admin
+	}
+	return m
+}
+
+func (s *Site) nodeCPU() (map[string]float64, error) {
+	out := map[string]float64{}
+	for _, n := range s.Cluster.Nodes() {
+		spent, err := n.CPUSeconds()
+		if err != nil {
+			return nil, err
+		}
+		out[n.Addr()] = spent
+	}
+	return out, nil
+}

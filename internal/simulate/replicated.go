@@ -1,0 +1,205 @@
+package simulate
+
+import "container/heap"
+
+// link is a vnode of a ring that is a list, so that a token can be tried where it
+// would be and taken out again.
+type link struct {
+	token      int64
+	node       int
+	prev, next *link
+	// span is the part of the ring that the vnode holds as a replica.
+	span float64
+}
+
+// member is what a node of the list holds and in how many vnodes.
+type member struct {
+	held   float64
+	tokens float64
+}
+
+// joining is a node on its way into a ring where each key has several replicas.
+type joining struct {
+	members []member
+	node    int
+	// even is what a vnode would hold if all held the same.
+	even float64
+}
+
+// candidate is a token that the joining node may choose, with what was gained by
+// it when that was last looked at.
+type candidate struct {
+	link *link
+	// gain is how much less the variance of vnodes and of nodes would be.
+	gain float64
+}
+
+// candidates is a heap whose first is the one with the largest gain.
+type candidates []candidate
+
+// Len is how many there are.
+func (c candidates) Len() int { return len(c) }
+
+// Less puts the largest gain first.
+func (c candidates) Less(i, j int) bool { return c[i].gain > c[j].gain }
+
+// Swap exchanges two.
+func (c candidates) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
+
+// Push adds a candidate at the end.
+func (c *candidates) Push(x any) { *c = append(*c, x.(candidate)) }
+
+// Pop takes the last one.
+func (c *candidates) Pop() any {
+	last := (*c)[len(*c)-1]
+	*c = (*c)[:len(*c)-1]
+	return last
+}
+
+// join gives a node the tokens that make what the nodes hold as replicas most
+// even. The candidates are the middles of all ranges; the one that lowers the
+// variance of vnodes and of nodes most is taken, again and again. A gain that was
+// looked at before another token was taken is looked at again only when its turn
+// comes.
+func (c *circle) join(node, count int) {
+	first := c.list()
+	j := &joining{members: make([]member, node+1), node: node, even: replicas / float64(len(c.tokens)+count)}
+	var queue candidates
+	for v := first; ; v = v.next {
+		v.span = v.held()
+		j.members[v.node].held += v.span
+		j.members[v.node].tokens++
+		queue = append(queue, candidate{link: &link{
+			token: at(v.prev.token, v.token, 0.5), node: node, prev: v.prev, next: v, span: j.even,
+		}})
+		if v.next == first {
+			break
+		}
+	}
+	// The node is reckoned to hold its even part already, or the first tokens
+	// would be the widest ranges of all.
+	j.members[node] = member{held: float64(count) * j.even, tokens: float64(count)}
+	for i := range queue {
+		queue[i].gain = j.gain(queue[i].link, 1/float64(count))
+	}
+	heap.Init(&queue)
+	for n := range count {
+		best := heap.Pop(&queue).(candidate)
+		for len(queue) > 0 {
+			if best.gain = j.gain(best.link, float64(n+1)/float64(count)); best.gain >= queue[0].gain {
+				break
+			}
+			heap.Push(&queue, best)
+			best = heap.Pop(&queue).(candidate)
+		}
+		j.take(best.link)
+		c.insert(best.link.token, node)
+	}
+}
+
+// list returns the ring as a list, at its first vnode.
+func (c *circle) list() *link {
+	links := make([]link, len(c.tokens))
+	for i, v := range c.tokens {
+		links[i] = link{token: v.token, node: v.node}
+		links[i].prev = &links[(i+len(links)-1)%len(links)]
+		links[i].next = &links[(i+1)%len(links)]
+	}
+	return &links[0]
+}
+
+// held is the part of the ring that a vnode holds: back to the first token of the
+// node that is as many nodes away as there are replicas, or to the last token of
+// its own node.
+func (v *link) held() float64 {
+	var seen [replicas]int
+	n := 0
+	for p := v.prev; ; p = p.prev {
+		known := false
+		for _, s := range seen[:n] {
+			known = known || s == p.node
+		}
+		if known {
+			continue
+		}
+		seen[n] = p.node
+		n++
+		if n == replicas || p.node == v.node || p == v {
+			return between(p.token, v.token)
+		}
+	}
+}
+
+// enter puts a vnode that knows its place into the list.
+func (v *link) enter() {
+	v.prev = v.next.prev
+	v.prev.next, v.next.prev = v, v
+}
+
+func (v *link) leave() { v.prev.next, v.next.prev = v.next, v.prev }
+
+// touched calls f for a vnode that has entered the list and those behind it whose
+// span it may have changed: the first vnode of each of the next nodes, as many as
+// there are replicas.
+func (v *link) touched(f func(*link)) {
+	f(v)
+	var seen [replicas]int
+	n := 0
+	for p := v.next; n < replicas && p != v; p = p.next {
+		known := false
+		for _, s := range seen[:n] {
+			known = known || s == p.node
+		}
+		if !known {
+			seen[n] = p.node
+			n++
+			f(p)
+		}
+	}
+}
+
+// gain is by how much the variances fall when a candidate is taken: that of the
+// vnodes, and that of the nodes, in which the joining node counts by a weight.
+func (j *joining) gain(v *link, weight float64) float64 {
+	v.enter()
+	change := 0.0
+	var nodes [replicas + 1]int
+	var more [replicas + 1]float64
+	n := 0
+	v.touched(func(t *link) {
+		held := t.held()
+		m := j.members[t.node]
+		change += (square(held-j.even) - square(t.span-j.even)) / square(m.tokens)
+		at := 0
+		for at < n && nodes[at] != t.node {
+			at++
+		}
+		if at == n {
+			nodes[n] = t.node
+			n++
+		}
+		more[at] += held - t.span
+	})
+	v.leave()
+	for i := range n {
+		m := j.members[nodes[i]]
+		d := square((m.held+more[i])/m.tokens-j.even) - square(m.held/m.tokens-j.even)
+		if nodes[i] == j.node {
+			d *= weight
+		}
+		change += d
+	}
+	return -change
+}
+
+// take puts a candidate into the ring for good.
+func (j *joining) take(v *link) {
+	v.enter()
+	v.touched(func(t *link) {
+		held := t.held()
+		j.members[t.node].held += held - t.span
+		t.span = held
+	})
+}
+
+func square(x float64) float64 { return x * x }
