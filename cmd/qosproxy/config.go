@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qosproxy/qosproxy/internal/config"
+)
+
+func newConfig() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check or show the configuration",
+		Example: `  qosproxy config check qosproxy.yaml
+  qosproxy config show --config qosproxy.yaml
+  qosproxy config show --defaults > qosproxy.yaml`,
+		Args: exactly(0, 0, "check or show"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newConfigCheck(), newConfigShow())
+	return cmd
+}
+
+func newConfigCheck() *cobra.Command {
+	return &cobra.Command{
+		Use:     "check FILE",
+		Short:   "Validate a configuration file",
+		Long:    "check validates a file as serve would read it, the environment included, and names\nfile, line and key of every mistake.",
+		Example: "  qosproxy config check qosproxy.yaml",
+		Args:    exactly(1, 1, "one FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := loadConfig(args[0])
+			if err != nil {
+				return err
+			}
+			if err := cfg.CheckFiles(); err != nil {
+				return &usageError{err}
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is valid: %d tables\n", args[0], len(cfg.Tables))
+			return err
+		},
+	}
+}
+
+func newConfigShow() *cobra.Command {
+	var configFile string
+	var defaults bool
+	cmd := &cobra.Command{
+		Use:     "show",
+		Short:   "Print the effective configuration, secrets redacted",
+		Long:    "show prints what serve would run with: the file, the environment over it, and the\ndefaults for the rest. With --defaults it prints the reference, every key explained.",
+		Example: "  qosproxy config show --config qosproxy.yaml",
+		Args:    exactly(0, 0, "no argument"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if defaults {
+				_, err := fmt.Fprint(cmd.OutOrStdout(), config.Reference())
+				return err
+			}
+			cfg, err := loadConfig(configFile)
+			if err != nil {
+				return err
+			}
+			out, err := cfg.YAML()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(cmd.OutOrStdout(), string(out))
+			return err
+		},
+	}
+	configFlag(cmd, &configFile)
+	cmd.Flags().BoolVar(&defaults, "defaults", false, "print the reference configuration with a comment on every key")
+	return cmd
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/config"
+)
+
+// demoKeys is the size of the lookups of the demo.
+const demoKeys = 50
+
+// demoTour shows what the proxy does.
+type demoTour struct {
+	out io.Writer
+	cfg *config.Config
+}
+
+// randomIDs returns keys of products, all different but by chance.
+func randomIDs(n int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = demoID(rand.IntN(demoProducts))
+	}
+	return ids
+}
+
+// lookups does one 50-key lookup through each front door.
+func (t *demoTour) lookups(ctx context.Context) error {
+	conn, err := t.dial()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := t.warmUp(ctx, conn); err != nil {
+		return err
+	}
+	resp, err := t.grpcLookup(ctx, conn)
+	if err != nil {
+		return fmt.Errorf("lookup by gRPC: %w", err)
+	}
+	s := resp.GetStats()
+	t.answered("gRPC", int(s.GetKeys()), int(s.GetGroups()), int(s.GetSubQueries()), s.GetElapsed().AsDuration().Seconds()*1000)
+
+	body, err := json.Marshal(map[string]any{"keys": randomIDs(demoKeys)})
+	if err != nil {
+		return err
+	}
+	answer, err := t.post(ctx, "/v1/shop/products:batchGet", body)
+	if err != nil {
+		return fmt.Errorf("lookup by HTTP: %w", err)
+	}
+	var result struct {
+		Partial bool
+		Stats   struct {
+			Keys, Groups int
+			SubQueries   int     `json:"sub_queries"`
+			ElapsedMS    float64 `json:"elapsed_ms"`
+		}
+	}
+	if err := json.Unmarshal(answer, &result); err != nil {
+		return fmt.Errorf("lookup by HTTP: %w", err)
+	}
+	if result.Partial {
+		return fmt.Errorf("lookup by HTTP: not every key was answered: %s", answer)
+	}
+	t.answered("HTTP", result.Stats.Keys, result.Stats.Groups, result.Stats.SubQueries, result.Stats.ElapsedMS)
+	return nil
+}
+
+// warmUps is how many lookups in a row must be answered before the tour shows
+// one, and warmUpTries how many are tried for that.
+const (
+	warmUps     = 5
+	warmUpTries = 100
+)
+
+// warmUp does lookups until the cluster answers them in time: nodes that have just
+// booted run cold code, and take a second for what later takes a millisecond.
+func (t *demoTour) warmUp(ctx context.Context, conn *grpc.ClientConn) error {
+	var err error
+	answered := 0
+	for range warmUpTries {
+		if _, err = t.grpcLookup(ctx, conn); err != nil {
+			answered = 0
+			if ctx.Err() != nil {
+				return err
+			}
+			continue
+		}
+		if answered++; answered == warmUps {
+			return nil
+		}
+	}
+	return fmt.Errorf("lookup by gRPC: %w", err)
+}
+
+// answered tells of a lookup.
+func (t *demoTour) answered(door string, keys, groups, subQueries int, ms float64) {
+	fmt.Fprintf(t.out, "%s: %d keys answered from %d hosts with %d sub-queries in %.1f ms\n", door, keys, groups, subQueries, ms)
+}
+
+func (t *demoTour) dial() (*grpc.ClientConn, error) {
+	return grpc.NewClient(t.cfg.Listen.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+}
+
+// grpcLookup reads 50 random products; a key that is not found is an error.
+func (t *demoTour) grpcLookup(ctx context.Context, conn *grpc.ClientConn) (*qosproxyv1.BatchGetResponse, error) {
+	req := &qosproxyv1.BatchGetRequest{Keyspace: "shop", Table: "products"}
+	for _, id := range randomIDs(demoKeys) {
+		req.Keys = append(req.Keys, &qosproxyv1.Key{
+			Components: []*qosproxyv1.Value{{Kind: &qosproxyv1.Value_Text{Text: id}}},
+		})
+	}
+	resp, err := qosproxyv1.NewQosProxyClient(conn).BatchGet(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range resp.GetResults() {
+		if r.GetStatus() != qosproxyv1.KeyStatus_KEY_STATUS_FOUND {
+			return nil, fmt.Errorf("key %d of %d is %s: %s", i, demoKeys, statusName(r.GetStatus()), r.GetError())
+		}
+	}
+	return resp, nil
+}
+
+func (t *demoTour) post(ctx context.Context, path string, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+t.cfg.Listen.HTTP+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return io.ReadAll(resp.Body)
+}
+
+// tries shows three commands to type, each with its real output.
+func (t *demoTour) tries(ctx context.Context) error {
+	fmt.Fprintln(t.out, "\nThings to try in another terminal:")
+	const body = `{"keys": ["sku-00001", "nope"], "columns": ["name", "price"]}`
+	answer, err := t.post(ctx, "/v1/shop/products:batchGet", []byte(body))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(t.out, "\n$ curl -s http://%s/v1/shop/products:batchGet -H 'Content-Type: application/json' -d '%s'\n%s\n",
+		t.cfg.Listen.HTTP, body, bytes.TrimSpace(answer))
+
+	if err := t.try("get", "shop.features", "user-0007", "--explain"); err != nil {
+		return err
+	}
+	if err := t.try("ring", "shop"); err != nil {
+		return err
+	}
+	fmt.Fprintf(t.out, "\nAlso: grpcurl -plaintext %s list, http://%s/metrics, http://%s/status\n",
+		t.cfg.Listen.GRPC, t.cfg.Listen.Admin, t.cfg.Listen.Admin)
+	return nil
+}
+
+// try runs a command of this binary and shows it with its output.
+func (t *demoTour) try(args ...string) error {
+	fmt.Fprintf(t.out, "\n$ qosproxy %s\n", strings.Join(args, " "))
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(t.out)
+	return root.Execute()
+}

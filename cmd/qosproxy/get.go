@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+)
+
+// getFlags are the flags of the command.
+type getFlags struct {
+	addr    string
+	columns []string
+	limit   int32
+	timeout time.Duration
+	explain bool
+	output  string
+}
+
+func newGet() *cobra.Command {
+	var f getFlags
+	cmd := &cobra.Command{
+		Use:   "get KEYSPACE.TABLE KEY...",
+		Short: "Look keys up through a running proxy",
+		Long: `get asks a running proxy for the rows of keys, over gRPC, and prints them with the
+status of each key. It exits 1 when some key was not answered.
+
+A composite key is written a:7, or as JSON '["a",7]'.`,
+		Example: `  qosproxy get shop.products sku-00001 sku-00002
+  qosproxy get shop.features user-0007 --columns feature,score --explain
+  qosproxy get shop.products sku-00001 -o json --addr unix:///run/qosproxy/grpc.sock`,
+		Args: exactly(2, -1, "KEYSPACE.TABLE and at least one KEY"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := oneOf(f.output, "table", "json"); err != nil {
+				return err
+			}
+			return f.run(cmd, args[0], args[1:])
+		},
+	}
+	cmd.Flags().StringVar(&f.addr, "addr", "127.0.0.1:50051", "gRPC address of the proxy: HOST:PORT or unix:///PATH")
+	cmd.Flags().StringSliceVar(&f.columns, "columns", nil, "columns to return (default: all that may be read)")
+	cmd.Flags().Int32Var(&f.limit, "limit-per-key", 0, "most rows of one key (default: all, up to the table's max_rows_per_key)")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "deadline of the lookup (default: the table's timeout)")
+	cmd.Flags().BoolVar(&f.explain, "explain", false, "show the plan and every sub-query")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "table", "output: table or json")
+	return cmd
+}
+
+func (f *getFlags) run(cmd *cobra.Command, name string, keys []string) error {
+	keyspace, table, err := splitTable(name)
+	if err != nil {
+		return err
+	}
+	conn, err := grpc.NewClient(f.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return usagef("--addr %q: %w", f.addr, err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout+connectTimeout)
+	defer cancel()
+
+	client := qosproxyv1.NewQosProxyClient(conn)
+	definition, err := f.describe(ctx, client, keyspace, table)
+	if err != nil {
+		return err
+	}
+	req := &qosproxyv1.BatchGetRequest{
+		Keyspace: keyspace, Table: table, Columns: f.columns, LimitPerKey: f.limit,
+		Encoding: qosproxyv1.Encoding_ENCODING_CQL, Explain: f.explain,
+	}
+	if f.timeout > 0 {
+		req.Timeout = durationpb.New(f.timeout)
+	}
+	if req.Keys, err = wireKeys(definition, keys); err != nil {
+		return err
+	}
+	resp, err := client.BatchGet(ctx, req)
+	if resp = answered(resp, err); resp == nil {
+		return f.explainError(err)
+	}
+	lookup := &getResult{keys: keys, resp: resp}
+	if f.output == "json" {
+		err = lookup.printJSON(cmd)
+	} else {
+		err = lookup.printTable(cmd)
+	}
+	if err == nil && resp.GetPartial() {
+		return fmt.Errorf("%d of %d keys were not answered", lookup.unanswered(), len(keys))
+	}
+	return err
+}
+
+// describe asks the proxy for the definition of a table.
+func (f *getFlags) describe(ctx context.Context, client qosproxyv1.QosProxyClient, keyspace, table string) (*qosproxyv1.Table, error) {
+	tables, err := client.ListTables(ctx, &qosproxyv1.ListTablesRequest{})
+	if err != nil {
+		return nil, f.explainError(err)
+	}
+	for _, t := range tables.GetTables() {
+		if t.GetKeyspace() == keyspace && t.GetName() == table {
+			return t, nil
+		}
+	}
+	return nil, fmt.Errorf("the proxy at %s does not serve %s.%s; it serves %s", f.addr, keyspace, table, tableNames(tables.GetTables()))
+}
+
+// tableNames lists tables for a message.
+func tableNames(tables []*qosproxyv1.Table) string {
+	if len(tables) == 0 {
+		return "no table (see tables in its configuration)"
+	}
+	names := ""
+	var namesSb122 strings.Builder
+	for i, t := range tables {
+		if i > 0 {
+			namesSb122.WriteString(", ")
+		}
+		namesSb122.WriteString(t.GetKeyspace() + "." + t.GetName())
+	}
+	names += namesSb122.String()
+	return names
+}
+
+// explainError turns an error of a call into one that says what to do.
+func (f *getFlags) explainError(err error) error {
+	s := status.Convert(err)
+	if s.Code() == codes.Unavailable && len(s.Details()) == 0 {
+		return fmt.Errorf("no proxy answers at %s: %s; is qosproxy serve running, and is this its listen.grpc?", f.addr, s.Message())
+	}
+	return errors.New(s.Message())
+}
+
+// answered returns the response of a call. A lookup with no answered key is an
+// error that carries the response with the status of each key.
+func answered(resp *qosproxyv1.BatchGetResponse, err error) *qosproxyv1.BatchGetResponse {
+	if err == nil {
+		return resp
+	}
+	for _, d := range status.Convert(err).Details() {
+		if r, ok := d.(*qosproxyv1.BatchGetResponse); ok {
+			return r
+		}
+	}
+	return nil
+}
+
+// wireKeys turns what the user typed into keys of the table.
+func wireKeys(table *qosproxyv1.Table, typed []string) ([]*qosproxyv1.Key, error) {
+	types, names, err := wireTypes(table.GetPartitionKey())
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]*qosproxyv1.Key, len(typed))
+	for i, text := range typed {
+		key, err := keyFromText(types, names, text)
+		if err != nil {
+			return nil, usagef("key %q: %w", text, err)
+		}
+		keys[i] = &qosproxyv1.Key{}
+		for _, c := range key.Components() {
+			keys[i].Components = append(keys[i].Components, &qosproxyv1.Value{Kind: &qosproxyv1.Value_Cql{Cql: c}})
+		}
+	}
+	return keys, nil
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/cqltype"
+)
+
+// getResult is an answer with the keys as they were typed.
+type getResult struct {
+	keys []string
+	resp *qosproxyv1.BatchGetResponse
+}
+
+// unanswered counts the keys without an answer.
+func (g *getResult) unanswered() int {
+	n := 0
+	for _, r := range g.resp.GetResults() {
+		if !isAnswered(r.GetStatus()) {
+			n++
+		}
+	}
+	return n
+}
+
+func isAnswered(s qosproxyv1.KeyStatus) bool {
+	return s == qosproxyv1.KeyStatus_KEY_STATUS_FOUND || s == qosproxyv1.KeyStatus_KEY_STATUS_NOT_FOUND
+}
+
+// statusName returns a status as the HTTP front door writes it.
+func statusName(s qosproxyv1.KeyStatus) string {
+	return strings.TrimPrefix(s.String(), "KEY_STATUS_")
+}
+
+// printTable prints one line for each row, and one for each key without rows.
+func (g *getResult) printTable(cmd *cobra.Command) error {
+	types, names, err := wireTypes(g.resp.GetColumns())
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	w := newTable(out)
+	fmt.Fprintln(w, strings.Join(append([]string{"KEY", "STATUS"}, names...), "\t"))
+	for i, r := range g.resp.GetResults() {
+		if len(r.GetRows()) == 0 {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", g.keys[i], statusName(r.GetStatus()), r.GetError())
+		}
+		for _, row := range r.GetRows() {
+			line := []string{g.keys[i], statusName(r.GetStatus())}
+			for c, v := range row.GetValues() {
+				text, err := types[c].AppendText(nil, cell(v))
+				if err != nil {
+					return fmt.Errorf("column %s: %w", names[c], err)
+				}
+				line = append(line, string(text))
+			}
+			fmt.Fprintln(w, strings.Join(line, "\t"))
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	s := g.resp.GetStats()
+	fmt.Fprintf(out, "\n%s in %s, %s (%s, %s), %.1f ms\n", plural(s.GetKeys(), "key", "keys"), plural(s.GetGroups(), "group", "groups"),
+		plural(s.GetSubQueries(), "sub-query", "sub-queries"), plural(s.GetHedges(), "hedge", "hedges"),
+		plural(s.GetFailovers(), "fail-over", "fail-overs"), s.GetElapsed().AsDuration().Seconds()*1000)
+	return g.printExplanation(cmd)
+}
+
+// plural returns a count with its noun.
+func plural(n int32, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
+
+// barScale is the width of the timeline of an explanation, in characters.
+const barScale = 40
+
+// printExplanation prints the sub-queries of a lookup on a common time line.
+func (g *getResult) printExplanation(cmd *cobra.Command) error {
+	e := g.resp.GetExplanation()
+	if e == nil {
+		return nil
+	}
+	out := cmd.OutOrStdout()
+	w := newTable(out)
+	fmt.Fprintln(w, "\nKEY\tTOKEN\tGROUP\tREPLICAS")
+	for i, k := range e.GetPlan().GetKeys() {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", g.keys[i], k.GetToken(), k.GetGroup(), strings.Join(k.GetReplicas(), ", "))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	total := g.resp.GetStats().GetElapsed().AsDuration()
+	for _, a := range e.GetAttempts() {
+		total = max(total, a.GetEnd().AsDuration())
+	}
+	fmt.Fprintln(w, "\nHOST\tATTEMPT\tKEYS\tOUTCOME\tSTART\tEND\t")
+	for _, a := range e.GetAttempts() {
+		start, end := a.GetStart().AsDuration(), a.GetEnd().AsDuration()
+		from := int(barScale * start / max(total, 1))
+		to := max(from+1, int(barScale*end/max(total, 1)))
+		outcome := strings.ToLower(strings.TrimPrefix(a.GetOutcome().String(), "ATTEMPT_OUTCOME_"))
+		if a.GetError() != "" {
+			outcome += " (" + a.GetError() + ")"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.2f ms\t%.2f ms\t%s\n", a.GetHost(),
+			strings.ToLower(strings.TrimPrefix(a.GetKind().String(), "ATTEMPT_KIND_")), len(a.GetKeys()), outcome,
+			start.Seconds()*1000, end.Seconds()*1000, strings.Repeat(" ", from)+strings.Repeat("█", to-from))
+	}
+	return w.Flush()
+}
+
+// printJSON prints the answer in the form of the HTTP front door.
+func (g *getResult) printJSON(cmd *cobra.Command) error {
+	types, names, err := wireTypes(g.resp.GetColumns())
+	if err != nil {
+		return err
+	}
+	type result struct {
+		Key    string            `json:"key"`
+		Status string            `json:"status"`
+		Rows   []json.RawMessage `json:"rows,omitempty"`
+		Error  string            `json:"error,omitempty"`
+	}
+	out := struct {
+		Results []result        `json:"results"`
+		Partial bool            `json:"partial"`
+		Stats   json.RawMessage `json:"stats"`
+	}{Partial: g.resp.GetPartial()}
+	for i, r := range g.resp.GetResults() {
+		res := result{Key: g.keys[i], Status: statusName(r.GetStatus()), Error: r.GetError()}
+		for _, row := range r.GetRows() {
+			object, err := rowJSON(types, names, row)
+			if err != nil {
+				return err
+			}
+			res.Rows = append(res.Rows, object)
+		}
+		out.Results = append(out.Results, res)
+	}
+	s := g.resp.GetStats()
+	out.Stats = json.RawMessage(fmt.Sprintf(`{"keys":%d,"groups":%d,"sub_queries":%d,"hedges":%d,"failovers":%d,"elapsed_ms":%.3f}`,
+		s.GetKeys(), s.GetGroups(), s.GetSubQueries(), s.GetHedges(), s.GetFailovers(), s.GetElapsed().AsDuration().Seconds()*1000))
+	return printJSON(cmd, out)
+}
+
+// rowJSON writes a row as SELECT JSON does.
+func rowJSON(types []*cqltype.Type, names []string, row *qosproxyv1.Row) (json.RawMessage, error) {
+	object := []byte{'{'}
+	for c, v := range row.GetValues() {
+		if c > 0 {
+			object = append(object, ',')
+		}
+		name, err := json.Marshal(cqltype.ColumnJSONName(names[c]))
+		if err != nil {
+			return nil, err
+		}
+		object = append(append(object, name...), ':')
+		if object, err = types[c].AppendJSON(object, cell(v)); err != nil {
+			return nil, fmt.Errorf("column %s: %w", names[c], err)
+		}
+	}
+	return append(object, '}'), nil
+}
+
+// cell returns the bytes of a cell, nil for null.
+func cell(v *qosproxyv1.Value) []byte {
+	if c, ok := v.GetKind().(*qosproxyv1.Value_Cql); ok {
+		if c.Cql == nil {
+			return []byte{}
+		}
+		return c.Cql
+	}
+	return nil
+}
+
+// wireTypes returns the types and names of columns as the proxy describes them.
+func wireTypes(columns []*qosproxyv1.Column) ([]*cqltype.Type, []string, error) {
+	types, names := make([]*cqltype.Type, len(columns)), make([]string, len(columns))
+	for i, c := range columns {
+		t, err := wireType(c.GetType())
+		if err != nil {
+			return nil, nil, fmt.Errorf("column %s: %w", c.GetName(), err)
+		}
+		types[i], names[i] = t, c.GetName()
+	}
+	return types, names, nil
+}
+
+// wireType returns the type that the proxy describes. The name says it all, but
+// for the fields of a UDT.
+func wireType(t *qosproxyv1.Type) (*cqltype.Type, error) {
+	fields := make(map[string]*qosproxyv1.Type)
+	collectUDTs(t, fields)
+	var resolve func(keyspace, name string) (*cqltype.Type, error)
+	resolve = func(keyspace, name string) (*cqltype.Type, error) {
+		w, ok := fields[name]
+		if !ok {
+			return nil, fmt.Errorf("the proxy did not describe type %s", name)
+		}
+		udt := &cqltype.Type{Kind: cqltype.UDT, Keyspace: keyspace, Name: name, Fields: w.GetFieldNames()}
+		for _, e := range w.GetElements() {
+			field, err := cqltype.Parse(e.GetName(), resolve, keyspace)
+			if err != nil {
+				return nil, err
+			}
+			udt.Elems = append(udt.Elems, field)
+		}
+		return udt, nil
+	}
+	return cqltype.Parse(t.GetName(), resolve, "")
+}
+
+// collectUDTs finds the UDTs in a type, by name.
+func collectUDTs(t *qosproxyv1.Type, into map[string]*qosproxyv1.Type) {
+	if t.GetKind() == qosproxyv1.TypeKind_TYPE_KIND_UDT {
+		name := strings.TrimSuffix(strings.TrimPrefix(t.GetName(), "frozen<"), ">")
+		into[strings.Trim(name, `"`)] = t
+	}
+	for _, e := range t.GetElements() {
+		collectUDTs(e, into)
+	}
+}
