@@ -1,0 +1,135 @@
+# `make help` lists the targets. Go alone is needed; the rest is fetched: Go
+# tools and modules by Go, Cassandra's jars by Maven, and, as root on Debian, a
+# JDK and Maven by apt-get. Without root, `make demo` and `make test` say in one
+# line what to install.
+
+export GOTOOLCHAIN := auto
+GO     ?= go
+BIN    := bin
+TOOLS  := $(BIN)/tools
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# Time each fuzz target runs, and what `make test` asks of the real cluster.
+FUZZTIME ?= 20s
+
+# Which benchmarks run, and how often: benchstat tells noise from a change by six
+# runs or more.
+GOBENCH ?= .
+COUNT ?= 6
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/qosproxy
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/qosproxy ./cmd/qosproxy
+
+.PHONY: demo
+demo: build ## boot a real three-node cluster and serve it (DEMO="--once" ends after one lookup)
+	$(BIN)/qosproxy demo $(DEMO)
+
+.PHONY: test
+test: test-unit test-cluster fuzz ## everything: unit tests, a real Cassandra cluster, fuzzing, with the race detector
+
+# The second line runs what is too long for the race detector.
+.PHONY: test-unit
+test-unit: ## tests that need no cluster, and each benchmark once
+	$(GO) test -race -short ./...
+	$(GO) test ./internal/executor ./internal/planner ./internal/server ./internal/simulate
+	$(GO) test -short -run '^$$' -bench . -benchtime 1x ./internal/...
+	cd deploy/kubernetes && $(GO) test ./...
+
+.PHONY: test-cluster
+test-cluster: ## tests against a real Cassandra cluster that they boot themselves
+	$(GO) test -race -p 1 -timeout 40m ./internal/devcluster ./internal/cassandra ./internal/acceptance
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZTIME (20s)
+	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' sh internal/tools/fuzz.sh
+
+.PHONY: bench bench-go
+bench: bench-go
+bench-go: ## benchmarks of the hot paths, with allocations (COUNT=6 times each)
+	$(GO) test -short -run '^$$' -bench '$(GOBENCH)' -benchmem -count $(COUNT) ./internal/...
+
+.PHONY: bench-compare
+bench-compare: $(TOOLS)/benchstat ## benchmarks of this tree against the merge base with main
+	@GO='$(GO)' GOBENCH='$(GOBENCH)' COUNT='$(COUNT)' sh internal/tools/bench-compare.sh
+
+# The measurements of deploy/bench/README.md, each on clusters that it boots
+# itself. BENCH=--long takes more time; REPORTS is the folder for the reports.
+REPORTS ?= dist/reports
+
+EXPERIMENT = $(BIN)/qosproxy bench experiment $(@:bench-%=%) --dir $(REPORTS) $(BENCH)
+
+.PHONY: bench-all bench-targeting bench-row-cache bench-coordinators bench-speculation bench-sizing bench-replication bench-vnodes bench-node-local
+bench-all: bench-targeting bench-row-cache bench-coordinators bench-speculation bench-sizing bench-replication bench-vnodes bench-node-local bench-tail bench-rings ## every experiment of deploy/bench
+bench-targeting: build ## what a 50-key lookup costs Cassandra, by the way it is asked
+	$(EXPERIMENT)
+bench-row-cache: build ## targeting and the row cache together
+	$(EXPERIMENT)
+bench-coordinators: build ## the proxy against coordinator-only nodes
+	$(EXPERIMENT)
+bench-speculation: build ## policies of speculative retry, one node slow and none
+	$(EXPERIMENT)
+bench-sizing: build ## which configuration holds p95 below 5 ms
+	$(EXPERIMENT)
+bench-replication: build ## RF 1 to 3 with one node down
+	$(EXPERIMENT)
+bench-vnodes: build ## ownership and sub-queries by tokens, on real nodes
+	$(EXPERIMENT)
+bench-node-local: build ## NODE_LOCAL against LOCAL_ONE
+	$(EXPERIMENT)
+
+# Simulations in virtual time: planner, executor and hedging as shipped, servers
+# that are not there.
+SIMULATE = QOSPROXY_LONG=1 QOSPROXY_REPORTS='$(abspath $(REPORTS))' $(GO) test -count=1 -timeout 2h -v ./internal/simulate -run
+
+.PHONY: bench-tail
+bench-tail: ## simulate The Tail at Scale, and nodes that pause and limp; minutes
+	$(SIMULATE) 'TestTailAtScale|TestPausesAndLimpingNodes'
+
+.PHONY: bench-rings
+bench-rings: ## simulate rings of 3 to 100 nodes by num_tokens, token allocation and racks
+	$(SIMULATE) TestVnodesAndRacks
+
+.PHONY: lint
+lint: $(TOOLS)/golangci-lint check-proto ## linters, formatting, go.mod and generated code
+	$(TOOLS)/golangci-lint run
+	$(GO) mod tidy -diff
+	cd deploy/kubernetes && $(GO) mod tidy -diff
+	$(GO) vet ./...
+
+.PHONY: proto
+proto: $(TOOLS)/buf ## generate the Go code of api/
+	cd api && ../$(TOOLS)/buf lint && ../$(TOOLS)/buf generate
+
+.PHONY: check-proto
+check-proto: $(TOOLS)/buf ## fail when generated code is stale
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && cd api && ../$(TOOLS)/buf lint && ../$(TOOLS)/buf generate -o "$$tmp" && \
+	for f in qosproxy/v1/*.pb.go; do cmp "$$f" "$$tmp/$$f" || { echo "api/$$f is stale: run make proto and commit what it writes" >&2; exit 1; }; done
+
+$(TOOLS)/golangci-lint: internal/tools/go.mod
+	cd internal/tools && $(GO) build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(TOOLS)/benchstat: internal/tools/go.mod
+	cd internal/tools && $(GO) build -o ../../$@ golang.org/x/perf/cmd/benchstat
+
+$(TOOLS)/buf: internal/tools/go.mod
+	cd internal/tools && $(GO) build -o ../../$@ github.com/bufbuild/buf/cmd/buf
+
+.PHONY: image
+image: ## build the container image with docker
+	docker build --build-arg VERSION='$(VERSION)' -t qosproxy:dev .
+
+.PHONY: image-check
+image-check: ## build the image with buildah and check it (as root; no docker, no registry)
+	sh deploy/image/check.sh
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf $(BIN)
