@@ -47,6 +47,10 @@ test-unit: ## tests that need no cluster, and each benchmark once
 test-cluster: ## tests against a real Cassandra cluster that they boot themselves
 	$(GO) test -race -p 1 -timeout 40m ./internal/devcluster ./internal/cassandra ./internal/acceptance
 
+.PHONY: chaos
+chaos: ## break a real cluster under load and print the scoreboard; root, 40 min (CHAOS="-chaos.scenarios=frozen")
+	$(GO) test -tags chaos -count=1 -timeout 3h -v ./internal/chaos -args -chaos.dir='$(abspath $(REPORTS))/chaos' $(CHAOS)
+
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (20s)
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' sh internal/tools/fuzz.sh

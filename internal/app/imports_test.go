@@ -42,6 +42,7 @@ var allowed = map[string][]string{
 		"internal/partition", "internal/planner", "internal/report", "internal/schema"},
 	"internal/experiment": {"deploy/bench", "internal/bench", "internal/cassandra", "internal/devcluster", "internal/report", "internal/ring"},
 	"internal/acceptance": {},
+	"internal/chaos":      {},
 	"cmd/qosproxy": {"api/qosproxy/v1", "deploy/bench", "internal/app", "internal/bench", "internal/cassandra", "internal/config", "internal/cqltype",
 		"internal/devcluster", "internal/experiment", "internal/partition", "internal/report", "internal/ring", "internal/schema"},
 }

@@ -83,6 +83,13 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
+// Prepare finds or fetches Java and Cassandra, as Start does, and starts nothing: for
+// a program that will have no network when it starts a cluster. progress may be nil.
+func Prepare(ctx context.Context, progress func(Event)) error {
+	c := &Cluster{cfg: Config{Progress: progress}, started: time.Now()}
+	return c.prepareInstall(ctx)
+}
+
 // prepare gets everything that is needed before the first process is started.
 func (c *Cluster) prepare(ctx context.Context) error {
 	if err := c.prepareInstall(ctx); err != nil {

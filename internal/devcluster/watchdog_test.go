@@ -40,22 +40,20 @@ var helpers = map[string]func(ctx context.Context, arg string) (string, error){
 		if err != nil {
 			return "", err
 		}
-		line := ""
-		var lineSb43 strings.Builder
+		var line strings.Builder
 		for _, name := range []string{"node1", "node2"} {
 			cmd := w.command(name, []string{"sleep", "1000"})
 			if err := cmd.Start(); err != nil {
 				return "", err
 			}
-			fmt.Fprintf(&lineSb43, "%d ", cmd.Process.Pid)
+			fmt.Fprintf(&line, "%d ", cmd.Process.Pid)
 		}
-		line += lineSb43.String()
 		for _, name := range []string{"node1", "node2"} {
 			for !exists(filepath.Join(dir, "pids", name)) {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		return line, nil
+		return line.String(), nil
 	},
 	// cluster runs a real cluster below a folder.
 	"cluster": func(ctx context.Context, dir string) (string, error) {
@@ -63,13 +61,19 @@ var helpers = map[string]func(ctx context.Context, arg string) (string, error){
 		if err != nil {
 			return "", err
 		}
-		line := ""
-		var lineSb64 strings.Builder
+		var line strings.Builder
 		for _, n := range c.Nodes() {
-			fmt.Fprintf(&lineSb64, "%d ", n.PID())
+			fmt.Fprintf(&line, "%d ", n.PID())
 		}
-		line += lineSb64.String()
-		return line, nil
+		companion, _ := c.Companion("sleep", "sleep", "1000")
+		if err := companion.Start(); err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&line, "%d ", companion.Process.Pid)
+		for !exists(filepath.Join(c.Dir(), "pids", "companion-sleep")) {
+			time.Sleep(time.Millisecond)
+		}
+		return line.String(), nil
 	},
 }
 

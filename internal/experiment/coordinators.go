@@ -27,7 +27,7 @@ func measureCoordinators(ctx context.Context, lab *Lab, r *report.Report) error 
 		if err != nil {
 			return err
 		}
-		through, err := s.driverWith(ctx, func(o *bench.Open) {
+		through, _, err := s.Driver(ctx, func(o *bench.Open) {
 			o.OnlyContactPoints = true
 			o.Cassandra.ContactPoints = nil
 			for _, n := range s.Cluster.Nodes() {

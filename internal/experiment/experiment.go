@@ -120,14 +120,17 @@ func (lab *Lab) with(ctx context.Context, l Layout, do func(*Site) error) error 
 // driver opens a driver for a proxy with the given settings of its table; the
 // site closes both.
 func (s *Site) driver(ctx context.Context, settings ...string) (*bench.Driver, error) {
-	return s.driverWith(ctx, nil, settings...)
+	d, _, err := s.Driver(ctx, nil, settings...)
+	return d, err
 }
 
-// driverWith is driver, with changes to how targets are reached.
-func (s *Site) driverWith(ctx context.Context, change func(*bench.Open), settings ...string) (*bench.Driver, error) {
+// Driver starts a proxy for the loaded table, with further settings of it such as
+// "consistency: LOCAL_QUORUM", and opens a driver for it; the site closes both.
+// change, which may be nil, changes how targets are reached.
+func (s *Site) Driver(ctx context.Context, change func(*bench.Open), settings ...string) (*bench.Driver, *Proxy, error) {
 	proxy, err := s.Serve(ctx, settings...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	open := s.Open(proxy)
 	for _, setting := range settings {
@@ -140,8 +143,8 @@ func (s *Site) driverWith(ctx context.Context, change func(*bench.Open), setting
 	}
 	d, err := bench.NewDriver(open, s.Meter(proxy))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s.drivers = append(s.drivers, d)
-	return d, nil
+	return d, proxy, nil
 }

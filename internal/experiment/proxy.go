@@ -12,24 +12,30 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/qosproxy/qosproxy/internal/devcluster"
 )
 
 // Proxy is a qosproxy in a process of its own, so that what it spends is its own.
 type Proxy struct {
 	// GRPC, HTTP and Admin are the addresses of its listeners, host:port.
 	GRPC, HTTP, Admin string
+	// StartToReady is the time from the start of the process until it was seen to
+	// be ready, to 20 ms.
+	StartToReady time.Duration
 
-	cmd *exec.Cmd
-	log string
+	cmd   *exec.Cmd
+	ended func()
+	log   string
 }
 
 // proxyPatience bounds how long a proxy may take until it is ready, and to stop.
 const proxyPatience = 20 * time.Second
 
 // startProxy runs "binary serve" with a configuration, whose listeners should have
-// port 0, and waits until it is ready. Its files are in dir.
-func startProxy(ctx context.Context, binary, dir, yaml string) (*Proxy, error) {
-	dir, err := os.MkdirTemp(dir, "proxy")
+// port 0, and waits until it is ready. It ends with the cluster at the latest.
+func startProxy(ctx context.Context, cluster *devcluster.Cluster, binary, yaml string) (*Proxy, error) {
+	dir, err := os.MkdirTemp(cluster.Dir(), "proxy")
 	if err != nil {
 		return nil, err
 	}
@@ -37,17 +43,21 @@ func startProxy(ctx context.Context, binary, dir, yaml string) (*Proxy, error) {
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		return nil, err
 	}
-	p := &Proxy{cmd: exec.Command(binary, "serve", "--config", file), log: filepath.Join(dir, "log")}
+	p := &Proxy{log: filepath.Join(dir, "log")}
+	p.cmd, p.ended = cluster.Companion(filepath.Base(dir), binary, "serve", "--config", file)
 	log, err := os.Create(p.log)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()
 	p.cmd.Stderr = log
+	start := time.Now()
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
-	if err := p.awaitReady(ctx); err != nil {
+	err = p.awaitReady(ctx)
+	p.StartToReady = time.Since(start)
+	if err != nil {
 		text, _ := os.ReadFile(p.log)
 		return nil, errors.Join(fmt.Errorf("start the proxy: %w; its log:\n%s", err, text), p.Stop())
 	}
@@ -100,6 +110,20 @@ func (p *Proxy) readLog() (ready bool, err error) {
 	return ready, nil
 }
 
+// Resident returns the memory that the process has resident, in bytes. It fails
+// where there is no /proc.
+func (p *Proxy) Resident() (int, error) {
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	var size, resident int
+	if _, err := fmt.Sscan(string(statm), &size, &resident); err != nil {
+		return 0, fmt.Errorf("read /proc/%d/statm: %w", p.cmd.Process.Pid, err)
+	}
+	return resident * os.Getpagesize(), nil
+}
+
 // Stop ends the proxy and returns when it is gone.
 func (p *Proxy) Stop() error {
 	if p.cmd.ProcessState != nil {
@@ -110,7 +134,9 @@ func (p *Proxy) Stop() error {
 	}
 	late := time.AfterFunc(proxyPatience, func() { _ = p.cmd.Process.Kill() })
 	defer late.Stop()
-	if err := p.cmd.Wait(); err != nil {
+	err := p.cmd.Wait()
+	p.ended()
+	if err != nil {
 		return fmt.Errorf("stop the proxy: %w", err)
 	}
 	return nil

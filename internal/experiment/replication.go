@@ -43,7 +43,7 @@ func measureReplication(ctx context.Context, lab *Lab, r *report.Report) error {
 		if err := lab.run(ctx, r, lab.comparison(closed), conditioned(contenders, "all up")...); err != nil {
 			return err
 		}
-		replicas, err := s.replicas(ctx)
+		replicas, err := s.Replicas(ctx)
 		if err != nil {
 			return err
 		}
@@ -70,8 +70,9 @@ func measureReplication(ctx context.Context, lab *Lab, r *report.Report) error {
 	})
 }
 
-// replicas returns who has the replicas of a key in a keyspace, by address.
-func (s *Site) replicas(ctx context.Context) (func(keyspace string, token int64) []string, error) {
+// Replicas returns a function that says who has the replicas of a token in a
+// keyspace, by address (as Node.Addr), in ring order. It is that of the ring of now.
+func (s *Site) Replicas(ctx context.Context) (func(keyspace string, token int64) []string, error) {
 	cluster, err := cassandra.Open(ctx, s.Cassandra())
 	if err != nil {
 		return nil, err

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +28,6 @@ type Site struct {
 	Data *bench.Dataset
 
 	lab     *Lab
-	dir     string
 	proxies []*Proxy
 	drivers []*bench.Driver
 }
@@ -94,10 +92,7 @@ func (lab *Lab) Boot(ctx context.Context, l Layout) (*Site, error) {
 		return nil, err
 	}
 	s := &Site{Cluster: cluster, lab: lab}
-	if s.Client, err = cassandra.Connect(ctx, s.Cassandra()); err == nil {
-		s.dir, err = os.MkdirTemp("", "qosproxy-bench")
-	}
-	if err != nil {
+	if s.Client, err = cassandra.Connect(ctx, s.Cassandra()); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -115,11 +110,7 @@ func (s *Site) Close() error {
 	if s.Client != nil {
 		s.Client.Close()
 	}
-	errs = append(errs, s.Cluster.Stop())
-	if s.dir != "" {
-		errs = append(errs, os.RemoveAll(s.dir))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.Cluster.Stop())...)
 }
 
 // Cassandra is how to connect to the cluster.
@@ -168,15 +159,23 @@ func (s *Site) flush(ctx context.Context) error {
 // Serve starts a proxy for the loaded table. Settings are further keys of its
 // table, such as "consistency: LOCAL_QUORUM", one for each.
 func (s *Site) Serve(ctx context.Context, settings ...string) (*Proxy, error) {
+	return s.serve(ctx, connectionsPerHost, settings...)
+}
+
+// connectionsPerHost is the default of the proxy.
+const connectionsPerHost = 2
+
+// serve is Serve with so many connections to each node.
+func (s *Site) serve(ctx context.Context, connections int, settings ...string) (*Proxy, error) {
 	p := s.Data.Profile
 	table := append([]string{fmt.Sprintf("name: %s.%s", p.Keyspace, p.Table), "timeout: 2s", fmt.Sprintf("max_rows_per_key: %d", max(p.RowsPerPartition, 1)), "max_response_bytes: 64MiB"}, settings...)
-	yaml := fmt.Sprintf(`cassandra: {contact_points: [%s], local_dc: %s}
+	yaml := fmt.Sprintf(`cassandra: {contact_points: [%s], local_dc: %s, connections_per_host: %d}
 listen: {grpc: "127.0.0.1:0", http: "127.0.0.1:0", admin: "127.0.0.1:0"}
 shutdown: {delay: 0s}
 tables:
   - %s
-`, strings.Join(s.Cluster.ContactPoints(), ", "), datacenter, strings.Join(table, "\n    "))
-	proxy, err := startProxy(ctx, s.lab.Binary, s.dir, yaml)
+`, strings.Join(s.Cluster.ContactPoints(), ", "), datacenter, connections, strings.Join(table, "\n    "))
+	proxy, err := startProxy(ctx, s.Cluster, s.lab.Binary, yaml)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,8 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/qosproxy/qosproxy/internal/bench"
 	"github.com/qosproxy/qosproxy/internal/report"
@@ -71,7 +73,42 @@ func (lab *Lab) targetingOn(ctx context.Context, s *Site, r *report.Report, vnod
 	if err := lab.run(ctx, r, idle, one.Contenders("10 lookups/s", bench.Grouped, bench.ProxyGRPC)...); err != nil {
 		return err
 	}
-	return lab.run(ctx, r, lab.capacity(20), one.Contenders("capacity", bench.In, bench.InUnpaged, bench.Single, bench.ProxyGRPC)...)
+	if err := lab.run(ctx, r, lab.capacity(20), one.Contenders("capacity", bench.In, bench.InUnpaged, bench.Single, bench.ProxyGRPC)...); err != nil {
+		return err
+	}
+	return s.footprint(ctx, r)
+}
+
+// footprint reports what a proxy needs that nobody asks anything: the time until it
+// is ready, and memory. As many connections as to 100 nodes stand for a large
+// cluster; its ring of 100 × 256 tokens is 2 MiB more (BenchmarkNew of ring).
+func (s *Site) footprint(ctx context.Context, r *report.Report) error {
+	t := report.Table{Title: "An idle proxy", Columns: []string{"connections", "start to ready, ms", "resident, MiB"}}
+	for _, connections := range []int{connectionsPerHost, 100 * connectionsPerHost / 6} {
+		p, err := s.serve(ctx, connections)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-time.After(5 * time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		resident, err := p.Resident()
+		if err != nil {
+			return err
+		}
+		mib := float64(resident) / (1 << 20)
+		t.Rows = append(t.Rows, []string{strconv.Itoa(6 * connections), strconv.FormatInt(p.StartToReady.Milliseconds(), 10), fmt.Sprintf("%.1f", mib)})
+		r.Findings = append(r.Findings,
+			report.Finding{Claim: fmt.Sprintf("start to ready with %d connections ≤ 1 s", 6*connections), Seen: fmt.Sprintf("%.2f s", p.StartToReady.Seconds()), Holds: p.StartToReady <= time.Second},
+			report.Finding{Claim: fmt.Sprintf("resident with %d connections, idle ≤ 64 MiB", 6*connections), Seen: fmt.Sprintf("%.1f MiB", mib), Holds: mib <= 64})
+		if err := p.Stop(); err != nil {
+			return err
+		}
+	}
+	r.Tables = append(r.Tables, t)
+	return nil
 }
 
 func judgeTargeting(r *report.Report) {

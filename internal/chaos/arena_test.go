@@ -1,0 +1,217 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+
+	profiles "github.com/qosproxy/qosproxy/deploy/bench"
+	"github.com/qosproxy/qosproxy/internal/bench"
+	"github.com/qosproxy/qosproxy/internal/devcluster"
+	"github.com/qosproxy/qosproxy/internal/experiment"
+	"github.com/qosproxy/qosproxy/internal/report"
+)
+
+// The load of every scenario that does not say another.
+const (
+	rate     = 50 // lookups per second, arriving as a Poisson process
+	deadline = 125 * time.Millisecond
+)
+
+// partitions is how many keys there are; each is one row of 450 bytes.
+const partitions = 10_000
+
+// arena is a cluster of three nodes, a table with three replicas and one with a
+// single one, and proxies in processes of their own. The proxy with everything on
+// lives through all scenarios, as one in production does.
+type arena struct {
+	t       *testing.T
+	site    *experiment.Site
+	cluster *devcluster.Cluster
+	data    map[int]*bench.Dataset // by replication factor
+	proxies map[string]*subject    // by settings
+}
+
+// subject is a proxy under test with a client.
+type subject struct {
+	proxy  *experiment.Proxy
+	driver *bench.Driver
+}
+
+func newArena(t *testing.T) *arena {
+	ctx := t.Context()
+	lab := &experiment.Lab{Binary: os.Getenv(binaryVariable), Seed: uint64(time.Now().UnixNano()), Say: t.Logf}
+	t.Logf("seed %d", lab.Seed)
+	site, err := lab.Boot(ctx, experiment.Layout{Nodes: 3, Racks: 3, VNodes: 16})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, site.Close()) })
+	a := &arena{t: t, site: site, cluster: site.Cluster, data: map[int]*bench.Dataset{}, proxies: map[string]*subject{}}
+	for _, replication := range []int{1, 3} {
+		source, err := profiles.Profiles.ReadFile("products.yaml")
+		require.NoError(t, err)
+		p, err := bench.ParseProfile(source)
+		require.NoError(t, err)
+		p.Keyspace, p.Partitions = fmt.Sprintf("chaos_rf%d", replication), partitions
+		require.NoError(t, site.Load(ctx, p, replication))
+		a.data[replication] = site.Data
+	}
+	warm := a.subject(3)
+	for range 10 {
+		r := a.load(warm, 5*time.Second)
+		t.Logf("warm-up: %s", seen(r))
+		if failed(r) == 0 && r.Latency.P99 < 0.040 {
+			break
+		}
+	}
+	return a
+}
+
+// subject returns a proxy for the table of a replication factor with further
+// settings of the table; equal ones are started once.
+func (a *arena) subject(replication int, settings ...string) *subject {
+	name := fmt.Sprint(replication, settings)
+	if s := a.proxies[name]; s != nil {
+		return s
+	}
+	a.site.Data = a.data[replication]
+	driver, proxy, err := a.site.Driver(context.WithoutCancel(a.t.Context()), func(o *bench.Open) { o.Timeout = deadline }, settings...)
+	require.NoError(a.t, err)
+	s := &subject{proxy, driver}
+	a.proxies[name] = s
+	return s
+}
+
+// load makes lookups of 50 keys for a while and checks every row.
+func (a *arena) load(s *subject, length time.Duration) *report.Round {
+	return a.loadAt(s, bench.Load{Rate: rate}, length)
+}
+
+func (a *arena) loadAt(s *subject, load bench.Load, length time.Duration) *report.Round {
+	a.t.Helper()
+	runs, err := bench.Compare(a.t.Context(), s.driver.Contenders("", bench.ProxyGRPC), bench.Comparison{
+		Load: load, Rounds: 1, Length: length, Seed: uint64(time.Now().UnixNano()),
+		SLA: report.SLA{Percentile: 95, TargetSeconds: deadline.Seconds()},
+	})
+	if err != nil {
+		a.t.Errorf("load: %v", err) // not FailNow: it may not be the goroutine of the test
+		return &report.Round{}
+	}
+	return &runs[0].Rounds[0]
+}
+
+// during loads a proxy while do runs, for length at the least.
+func (a *arena) during(s *subject, length time.Duration, do func()) *report.Round {
+	a.t.Helper()
+	loaded := make(chan *report.Round, 1)
+	go func() { loaded <- a.load(s, length) }()
+	do()
+	return <-loaded
+}
+
+// span returns the length of a stretch, shorter in the short form.
+func span(long time.Duration) time.Duration {
+	if *short {
+		return long / 4
+	}
+	return long
+}
+
+// hold waits.
+func (a *arena) hold(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-a.t.Context().Done():
+		a.t.FailNow()
+	}
+}
+
+// failed counts lookups with a key that was not answered, with a wrong or missing
+// row, or that were late.
+func failed(r *report.Round) int64 {
+	c := r.Counts
+	return c.Partial + c.Failed + c.Late + c.WrongRows + c.MissingKeys
+}
+
+// extra is the share of sub-queries beyond the first attempts.
+func extra(r *report.Round) float64 {
+	p := r.PerLookup
+	if p.SubQueries == nil || p.Hedges == nil || p.Failovers == nil {
+		return 0
+	}
+	again := *p.Hedges + *p.Failovers
+	return again / max(*p.SubQueries-again, 1e-9)
+}
+
+// seen is a round in a few words.
+func seen(r *report.Round) string {
+	return fmt.Sprintf("%d lookups, %d failed, p50 %.1f ms, p99 %.1f ms, max %.0f ms, %.1f %% extra, %v",
+		r.Counts.Lookups, failed(r), r.Latency.P50*1e3, r.Latency.P99*1e3, r.Latency.Max*1e3, extra(r)*100, r.Counts.Errors)
+}
+
+// node returns a node by its number, from 1.
+func (a *arena) node(n int) *devcluster.Node { return a.cluster.Nodes()[n-1] }
+
+// must stops the scenario at an error of the tools it uses.
+func (a *arena) must(err error) {
+	a.t.Helper()
+	require.NoError(a.t, err)
+}
+
+// asked is how many first sub-queries a host has answered.
+func (a *arena) asked(s *subject, n *devcluster.Node) float64 {
+	total := 0.0
+	for _, m := range a.metrics(s)["qosproxy_subquery_duration_seconds"].GetMetric() {
+		if label(m, "host") == n.Addr() && label(m, "attempt") == "first" {
+			total += float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return total
+}
+
+func label(m *dto.Metric, name string) string {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == name {
+			return l.GetValue()
+		}
+	}
+	return ""
+}
+
+// metrics scrapes a proxy.
+func (a *arena) metrics(s *subject) map[string]*dto.MetricFamily {
+	resp, err := http.Get("http://" + s.proxy.Admin + "/metrics")
+	a.must(err)
+	defer resp.Body.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(resp.Body)
+	a.must(err)
+	return families
+}
+
+// back waits until a host answers first attempts again under load, and returns how
+// long that took; a minute and more means never.
+func (a *arena) back(s *subject, n *devcluster.Node) time.Duration {
+	const patience = time.Minute
+	start, before := time.Now(), a.asked(s, n)
+	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
+	defer cancel()
+	for ctx.Err() == nil {
+		a.load(s, time.Second)
+		// More than the probes of a host that is avoided.
+		if a.asked(s, n) >= before+rate/2 {
+			return time.Since(start)
+		}
+		before = a.asked(s, n)
+	}
+	return patience
+}

@@ -1,0 +1,180 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	short  = flag.Bool("chaos.short", false, "shorter faults, and only scenarios that are marked as quick")
+	folder = flag.String("chaos.dir", "", "the folder for one JSON file of each scenario and for the table; empty for none")
+	only   = flag.String("chaos.scenarios", "", "the scenarios to run, as a regular expression; empty for all")
+)
+
+// scenario is a promise and how it is put to the test.
+type scenario struct {
+	// name is short and fit for a file; fault and promise are a line of the table.
+	name, fault, promise string
+	// quick scenarios are part of the short form; network ones need a network of
+	// their own.
+	quick, network bool
+	// measure makes the fault and says what was seen, with the safeguard on or off.
+	measure func(a *arena, safe bool) outcome
+	// without says what is off in the control; empty where there is nothing to turn
+	// off, and then why must say why the measurement can fail all the same.
+	without, why string
+}
+
+// scenarios are the scoreboard, in its order.
+var scenarios = slices.Concat(
+	[]scenario{frozen, slow, killed}, blackHoles,
+	[]scenario{loss, delayOne, delayAll, rollingRestart, allDown, oneReplica, quorumLost, thawUnderLoad, hedgeStorm},
+)
+
+// outcome is what one measurement has seen.
+type outcome struct {
+	// Figures are name and value, in the order in which they are read.
+	Figures [][2]string `json:"figures"`
+	// Broken are the promises that were not kept, with the figure.
+	Broken []string `json:"broken,omitempty"`
+
+	p50 float64 // seconds
+}
+
+// note adds a figure.
+func (o *outcome) note(name, format string, args ...any) {
+	o.Figures = append(o.Figures, [2]string{name, fmt.Sprintf(format, args...)})
+}
+
+// require adds a promise that was not kept.
+func (o *outcome) require(kept bool, format string, args ...any) {
+	if !kept {
+		o.Broken = append(o.Broken, fmt.Sprintf(format, args...))
+	}
+}
+
+func (o *outcome) String() string {
+	var b strings.Builder
+	for i, f := range o.Figures {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s %s", f[0], f[1])
+	}
+	return b.String()
+}
+
+// verdict is what is kept of a scenario.
+type verdict struct {
+	Scenario string    `json:"scenario"`
+	Fault    string    `json:"fault"`
+	Promise  string    `json:"promise"`
+	Kept     bool      `json:"kept"`
+	Tries    []outcome `json:"tries"`
+	Without  string    `json:"control_without,omitempty"`
+	Why      string    `json:"no_control_because,omitempty"`
+	Control  *outcome  `json:"control,omitempty"`
+	Start    time.Time `json:"start"`
+	Seconds  float64   `json:"seconds"`
+}
+
+// tries is how often a scenario is measured at most. Proxy, nodes and load share a
+// machine, whose hiccups are not the proxy's: one measurement has to keep the
+// promise. A control has as many tries to break it.
+const tries = 3
+
+func TestChaos(t *testing.T) {
+	wanted, err := regexp.Compile(*only)
+	require.NoError(t, err)
+	a := newArena(t)
+	var verdicts []verdict
+	for _, s := range scenarios {
+		if *short && !s.quick || !wanted.MatchString(s.name) {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			if s.network && !ownNetwork() {
+				t.Skip("needs root, for a network namespace of its own")
+			}
+			a.t = t
+			v := s.run(a)
+			verdicts = append(verdicts, v)
+			save(t, s.name+".json", v)
+			assert.True(t, v.Kept, "%s: %s", s.fault, s.promise)
+		})
+	}
+	text := table(verdicts)
+	t.Logf("\n%s", text)
+	if *folder != "" {
+		require.NoError(t, os.WriteFile(filepath.Join(*folder, "scoreboard.md"), []byte(text), 0o644))
+	}
+}
+
+// run measures a scenario and its control.
+func (s *scenario) run(a *arena) verdict {
+	v := verdict{Scenario: s.name, Fault: s.fault, Promise: s.promise, Without: s.without, Why: s.why, Start: time.Now()}
+	for range tries {
+		o := s.measure(a, true)
+		v.Tries = append(v.Tries, o)
+		a.t.Logf("%s", &o)
+		if v.Kept = len(o.Broken) == 0; v.Kept {
+			break
+		}
+		a.t.Logf("not kept: %s", strings.Join(o.Broken, "; "))
+	}
+	if s.without != "" {
+		for range tries {
+			o := s.measure(a, false)
+			v.Control = &o
+			a.t.Logf("control, %s: %s", s.without, &o)
+			if len(o.Broken) > 0 {
+				break
+			}
+		}
+		assert.NotEmpty(a.t, v.Control.Broken, "with the safeguard off (%s) the promise is kept as well: the scenario proves nothing", s.without)
+	}
+	v.Seconds = time.Since(v.Start).Seconds()
+	return v
+}
+
+func save(t *testing.T, name string, v any) {
+	t.Helper()
+	if *folder == "" {
+		return
+	}
+	require.NoError(t, os.MkdirAll(*folder, 0o755))
+	data, err := json.MarshalIndent(v, "", "  ")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(*folder, name), append(data, '\n'), 0o644))
+}
+
+// table is the scoreboard in Markdown.
+func table(verdicts []verdict) string {
+	var b strings.Builder
+	b.WriteString("| scenario | promise | kept | seen | with the safeguard off |\n|---|---|---|---|---|\n")
+	for _, v := range verdicts {
+		kept := "yes"
+		if !v.Kept {
+			kept = "**no**"
+		}
+		control := v.Why
+		if v.Control != nil {
+			control = v.Without + ": " + strings.Join(v.Control.Broken, "; ")
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", v.Fault, v.Promise, kept, &v.Tries[len(v.Tries)-1], control)
+	}
+	return b.String()
+}
