@@ -22,6 +22,7 @@ type metrics struct {
 	duration     *prometheus.HistogramVec
 	keys, groups *prometheus.HistogramVec
 	statuses     *prometheus.CounterVec
+	promises     *prometheus.CounterVec
 }
 
 func newMetrics(targets map[string]Target) *metrics {
@@ -49,6 +50,10 @@ func newMetrics(targets map[string]Target) *metrics {
 			Namespace: namespace, Name: "keys_total",
 			Help: "Keys asked, by what became of them.",
 		}, []string{"table", "status"}),
+		promises: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "sla_lookups_total",
+			Help: "Lookups that count for the promise, by whether they kept it: kept was answered in full within the target.",
+		}, []string{"table", "outcome"}),
 	}
 }
 

@@ -77,6 +77,9 @@ func TestSeries(t *testing.T) {
 	for status, want := range map[string]float64{"FOUND": 800, "NOT_FOUND": 180, "TIMED_OUT": 20, "FAILED": 0} {
 		assert.InDelta(t, want, find(t, reg, "qosproxy_keys_total", map[string]string{"table": shop, "status": status}).GetCounter().GetValue(), 0)
 	}
+	for outcome, want := range map[string]float64{"kept": 19, "broken": 1} {
+		assert.InDelta(t, want, find(t, reg, "qosproxy_sla_lookups_total", map[string]string{"table": shop, "outcome": outcome}).GetCounter().GetValue(), 0)
+	}
 	for _, w := range []string{"1m", "5m"} {
 		busy, idle := map[string]string{"table": shop, "window": w}, map[string]string{"table": "shop.idle", "window": w}
 		assert.InDelta(t, 0.95, gaugeOf("qosproxy_sla_ratio", busy), 1e-12)

@@ -60,6 +60,7 @@ type table struct {
 	durations    [len(keysLabels)][len(codes)]atomic.Pointer[prometheus.Observer]
 	keys, groups prometheus.Observer
 	statuses     [len(statusNames)]prometheus.Counter
+	kept, broken prometheus.Counter
 
 	// latencies and nanoseconds are the number and the sum of all latencies.
 	latencies, nanoseconds atomic.Int64
@@ -93,6 +94,8 @@ func New(reg prometheus.Registerer, tables map[string]Target) (*Recorder, error)
 		for i, status := range statusNames {
 			t.statuses[i] = r.metrics.statuses.WithLabelValues(name, status)
 		}
+		t.kept = r.metrics.promises.WithLabelValues(name, "kept")
+		t.broken = r.metrics.promises.WithLabelValues(name, "broken")
 		r.tables[name] = t
 	}
 	r.unknown = &table{name: UnknownTable}
@@ -100,7 +103,7 @@ func New(reg prometheus.Registerer, tables map[string]Target) (*Recorder, error)
 		return r, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{r.metrics.duration, r.metrics.keys, r.metrics.groups, r.metrics.statuses, collector{r}} {
+	for _, c := range []prometheus.Collector{r.metrics.duration, r.metrics.keys, r.metrics.groups, r.metrics.statuses, r.metrics.promises, collector{r}} {
 		errs = append(errs, reg.Register(c))
 	}
 	return r, errors.Join(errs...)
@@ -138,6 +141,11 @@ func (r *Recorder) Observe(l *Lookup) {
 	counts, good, latency := judge(codes[code].verdict, l.Duration, t.target.Target)
 	if !counts {
 		return
+	}
+	if good {
+		t.kept.Inc()
+	} else {
+		t.broken.Inc()
 	}
 	if latency {
 		t.latencies.Add(1)
