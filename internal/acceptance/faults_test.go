@@ -50,6 +50,7 @@ func TestFaults(t *testing.T) {
 
 	warmUp(t, p, d)
 	victim := cluster.Nodes()[2]
+	t.Run("Prometheus and the dashboard", func(t *testing.T) { testPrometheus(t, p, d, victim) })
 	t.Run("a frozen node", func(t *testing.T) {
 		tries(t, func() window { return frozen(t, p, d, victim) })
 	})
