@@ -29,6 +29,7 @@ var allowed = map[string][]string{
 	"internal/lookup":     {"internal/executor", "internal/hedge", "internal/partition", "internal/planner", "internal/ring", "internal/schema"},
 	"internal/cassandra":  {"internal/cqltype", "internal/executor", "internal/partition", "internal/ring", "internal/schema"},
 	"internal/sla":        {},
+	"internal/identity":   {},
 	"internal/config":     {"internal/hedge", "internal/planner"},
 	"internal/server":     {"api/qosproxy/v1", "internal/cqltype", "internal/lookup", "internal/partition", "internal/ring", "internal/schema"},
 	"internal/devcluster": {"internal/cassandra"},
