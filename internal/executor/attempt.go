@@ -19,6 +19,8 @@ type attempt struct {
 	delay   int64
 	late    bool
 	won     bool
+	// awaited is set when the lookup ended while some key of it had no result.
+	awaited bool
 	denied  bool
 	cancel  context.CancelCauseFunc
 	query   SubQuery
