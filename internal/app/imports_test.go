@@ -37,14 +37,16 @@ var allowed = map[string][]string{
 		"internal/ring", "internal/schema"},
 	"internal/app": {"internal/cassandra", "internal/config", "internal/executor", "internal/hedge", "internal/lookup",
 		"internal/partition", "internal/planner", "internal/ring", "internal/server", "internal/sla"},
-	"internal/report": {},
-	"deploy/bench":    {},
+	"internal/report":   {},
+	"internal/timeline": {},
+	"deploy/bench":      {},
 	"internal/bench": {"api/qosproxy/v1", "internal/cassandra", "internal/cqltype", "internal/executor", "internal/hedge", "internal/lookup",
 		"internal/partition", "internal/planner", "internal/report", "internal/schema"},
 	"internal/experiment": {"deploy/bench", "internal/bench", "internal/cassandra", "internal/devcluster", "internal/report", "internal/ring"},
 	"internal/acceptance": {},
 	"cmd/qosproxy": {"api/qosproxy/v1", "deploy/bench", "internal/app", "internal/bench", "internal/cassandra", "internal/config", "internal/cqltype",
-		"internal/devcluster", "internal/experiment", "internal/partition", "internal/report", "internal/ring", "internal/schema"},
+		"internal/devcluster", "internal/experiment", "internal/partition", "internal/report", "internal/ring", "internal/schema",
+		"internal/timeline"},
 }
 
 func TestImportsFollowTheMap(t *testing.T) {
