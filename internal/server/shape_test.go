@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -84,17 +85,17 @@ func TestBothDoorsShapeAnswersAlike(t *testing.T) {
 		body := map[string]any{"min_keys": in.GetMinKeys()}
 		var keys, optional []string
 		for i := range n {
-			in.Keys = append(in.Keys, key(text(fmt.Sprint(i))))
-			keys = append(keys, fmt.Sprint(i))
+			in.Keys = append(in.Keys, key(text(strconv.Itoa(i))))
+			keys = append(keys, strconv.Itoa(i))
 		}
 		for i := range n {
 			if rapid.Bool().Draw(t, "optional") {
 				in.OptionalKeys = append(in.OptionalKeys, int32(i))
-				optional = append(optional, fmt.Sprint(i))
+				optional = append(optional, strconv.Itoa(i))
 			}
 		}
 		if rapid.IntRange(0, 9).Draw(t, "unknown") == 0 {
-			in.OptionalKeys, optional = append(in.OptionalKeys, int32(n)), append(optional, fmt.Sprint(n))
+			in.OptionalKeys, optional = append(in.OptionalKeys, int32(n)), append(optional, strconv.Itoa(n))
 			if len(optional) > n {
 				t.Skip("worded as too many by the one door alone")
 			}

@@ -224,17 +224,16 @@ func (c *chart) failure(r *row) string {
 
 // notHedged says in a sentence what the words of NotHedged mean.
 func (c *chart) notHedged(r *row) string {
-	why, ok := map[string]string{
-		"":         "",
+	if r.NotHedged == "" {
+		return ""
+	}
+	why, known := map[string]string{
 		"budget":   "the budget is spent",
 		"load":     "too much is late",
 		"deadline": "too little time is left",
 		"replicas": "no other replica",
 	}[r.NotHedged]
-	switch {
-	case r.NotHedged == "":
-		return ""
-	case !ok:
+	if !known {
 		why = r.NotHedged
 	}
 	return "↑ late, not hedged: " + why
@@ -267,9 +266,7 @@ func (c *chart) bar(r *row, colour string) string {
 		}
 	}
 	mark(c.lookup.Deadline, deadlineMark)
-	if c.lookup.SoftDeadline > 0 {
-		mark(c.lookup.SoftDeadline, softMark)
-	}
+	mark(c.lookup.SoftDeadline, softMark)
 	late := time.Duration(math.MaxInt64)
 	if r.HedgeAfter > 0 {
 		late = r.Start + r.HedgeAfter
@@ -279,8 +276,8 @@ func (c *chart) bar(r *row, colour string) string {
 	to := max(from+1, min(int(math.Ceil(c.at(r.End))), c.bars))
 	for i := from; i < to; i++ {
 		cells[i] = onTime
-		// A cell is past the delay if it begins there or later.
-		if late <= r.End && i >= from && i > int(c.at(late)) {
+		// A cell is late if the delay has passed when it begins.
+		if late <= r.End && i > int(c.at(late)) {
 			cells[i] = pastHedge
 			c.used[pastHedge] = true
 		}
@@ -291,13 +288,12 @@ func (c *chart) bar(r *row, colour string) string {
 			cells[i] = hedgeMark
 		}
 	}
-	c.cap(cells, from, to, r)
+	c.finish(cells, to-1, r)
 	return string(cells[:from]) + c.paint(string(cells[from:to]), colour) + string(cells[to:])
 }
 
-// cap ends a bar by what became of the sub-query.
-func (c *chart) cap(cells []rune, from, to int, r *row) {
-	last := to - 1
+// finish ends a bar, at its last cell, by what became of the sub-query.
+func (c *chart) finish(cells []rune, last int, r *row) {
 	switch r.Outcome {
 	case "failed":
 		cells[last] = '✗'

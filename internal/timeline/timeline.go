@@ -197,7 +197,7 @@ func (d *drawing) groups() {
 	d.line("")
 	d.line(d.heading("GROUPS") + d.faint(fmt.Sprintf("%s  %*s  %s", pad("", names-2), tokens, "TOKEN", "REPLICAS")))
 	for g := range len(d.lookup.Groups) + 1 {
-		head := ""
+		var head string
 		switch {
 		case g < len(d.lookup.Groups):
 			host := d.lookup.Groups[g].Host
