@@ -23,6 +23,8 @@ type getFlags struct {
 	columns []string
 	limit   int32
 	timeout time.Duration
+	soft    time.Duration
+	minKeys int32
 	explain bool
 	output  string
 }
@@ -35,9 +37,14 @@ func newGet() *cobra.Command {
 		Long: `get asks a running proxy for the rows of keys, over gRPC, and prints them with the
 status of each key. It exits 1 when some key was not answered.
 
-A composite key is written a:7, or as JSON '["a",7]'.`,
+A composite key is written a:7, or as JSON '["a",7]'.
+
+With --soft-deadline it takes what is there at that moment, if --min-keys keys are.
+With --explain it also draws how the lookup was asked: hosts, groups, and a line for
+each sub-query.`,
 		Example: `  qosproxy get shop.products sku-00001 sku-00002
   qosproxy get shop.features user-0007 --columns feature,score --explain
+  qosproxy get shop.products sku-00001 sku-00002 --soft-deadline 10ms --min-keys 1
   qosproxy get shop.products sku-00001 -o json --addr unix:///run/qosproxy/grpc.sock`,
 		Args: exactly(2, -1, "KEYSPACE.TABLE and at least one KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,7 +58,9 @@ A composite key is written a:7, or as JSON '["a",7]'.`,
 	cmd.Flags().StringSliceVar(&f.columns, "columns", nil, "columns to return (default: all that may be read)")
 	cmd.Flags().Int32Var(&f.limit, "limit-per-key", 0, "most rows of one key (default: all, up to the table's max_rows_per_key)")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "deadline of the lookup (default: the table's timeout)")
-	cmd.Flags().BoolVar(&f.explain, "explain", false, "show the plan and every sub-query")
+	cmd.Flags().DurationVar(&f.soft, "soft-deadline", 0, "when to answer if --min-keys keys are there (default: wait for every key)")
+	cmd.Flags().Int32Var(&f.minKeys, "min-keys", 0, "keys to have at the soft deadline (default: 1)")
+	cmd.Flags().BoolVar(&f.explain, "explain", false, "draw the plan and every sub-query")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "table", "output: table or json")
 	return cmd
 }
@@ -76,7 +85,10 @@ func (f *getFlags) run(cmd *cobra.Command, name string, keys []string) error {
 	}
 	req := &qosproxyv1.BatchGetRequest{
 		Keyspace: keyspace, Table: table, Columns: f.columns, LimitPerKey: f.limit,
-		Encoding: qosproxyv1.Encoding_ENCODING_CQL, Explain: f.explain,
+		Encoding: qosproxyv1.Encoding_ENCODING_CQL, Explain: f.explain, MinKeys: f.minKeys,
+	}
+	if f.soft != 0 {
+		req.SoftDeadline = durationpb.New(f.soft)
 	}
 	if f.timeout > 0 {
 		req.Timeout = durationpb.New(f.timeout)

@@ -80,44 +80,6 @@ func plural(n int32, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// barScale is the width of the timeline of an explanation, in characters.
-const barScale = 40
-
-// printExplanation prints the sub-queries of a lookup on a common time line.
-func (g *getResult) printExplanation(cmd *cobra.Command) error {
-	e := g.resp.GetExplanation()
-	if e == nil {
-		return nil
-	}
-	out := cmd.OutOrStdout()
-	w := newTable(out)
-	fmt.Fprintln(w, "\nKEY\tTOKEN\tGROUP\tREPLICAS")
-	for i, k := range e.GetPlan().GetKeys() {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", g.keys[i], k.GetToken(), k.GetGroup(), strings.Join(k.GetReplicas(), ", "))
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	total := g.resp.GetStats().GetElapsed().AsDuration()
-	for _, a := range e.GetAttempts() {
-		total = max(total, a.GetEnd().AsDuration())
-	}
-	fmt.Fprintln(w, "\nHOST\tATTEMPT\tKEYS\tOUTCOME\tSTART\tEND\t")
-	for _, a := range e.GetAttempts() {
-		start, end := a.GetStart().AsDuration(), a.GetEnd().AsDuration()
-		from := int(barScale * start / max(total, 1))
-		to := max(from+1, int(barScale*end/max(total, 1)))
-		outcome := strings.ToLower(strings.TrimPrefix(a.GetOutcome().String(), "ATTEMPT_OUTCOME_"))
-		if a.GetError() != "" {
-			outcome += " (" + a.GetError() + ")"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.2f ms\t%.2f ms\t%s\n", a.GetHost(),
-			strings.ToLower(strings.TrimPrefix(a.GetKind().String(), "ATTEMPT_KIND_")), len(a.GetKeys()), outcome,
-			start.Seconds()*1000, end.Seconds()*1000, strings.Repeat(" ", from)+strings.Repeat("█", to-from))
-	}
-	return w.Flush()
-}
-
 // printJSON prints the answer in the form of the HTTP front door.
 func (g *getResult) printJSON(cmd *cobra.Command) error {
 	types, names, err := wireTypes(g.resp.GetColumns())
@@ -131,10 +93,15 @@ func (g *getResult) printJSON(cmd *cobra.Command) error {
 		Error  string            `json:"error,omitempty"`
 	}
 	out := struct {
-		Results []result        `json:"results"`
-		Partial bool            `json:"partial"`
-		Stats   json.RawMessage `json:"stats"`
-	}{Partial: g.resp.GetPartial()}
+		Results     []result         `json:"results"`
+		Partial     bool             `json:"partial"`
+		Unprocessed []string         `json:"unprocessed_keys"`
+		Stats       json.RawMessage  `json:"stats"`
+		Explain     *explanationJSON `json:"explain,omitempty"`
+	}{Partial: g.resp.GetPartial(), Unprocessed: []string{}, Explain: newExplanationJSON(g.resp.GetExplanation())}
+	for _, i := range g.resp.GetUnprocessedKeys() {
+		out.Unprocessed = append(out.Unprocessed, g.keys[i])
+	}
 	for i, r := range g.resp.GetResults() {
 		res := result{Key: g.keys[i], Status: statusName(r.GetStatus()), Error: r.GetError()}
 		for _, row := range r.GetRows() {

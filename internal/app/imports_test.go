@@ -29,6 +29,7 @@ var allowed = map[string][]string{
 	"internal/lookup":     {"internal/executor", "internal/hedge", "internal/partition", "internal/planner", "internal/ring", "internal/schema"},
 	"internal/cassandra":  {"internal/cqltype", "internal/executor", "internal/partition", "internal/ring", "internal/schema"},
 	"internal/sla":        {},
+	"internal/identity":   {},
 	"internal/config":     {"internal/hedge", "internal/planner"},
 	"internal/server":     {"api/qosproxy/v1", "internal/cqltype", "internal/lookup", "internal/partition", "internal/ring", "internal/schema"},
 	"internal/devcluster": {"internal/cassandra"},
@@ -39,13 +40,15 @@ var allowed = map[string][]string{
 	"internal/report":   {},
 	"deploy/bench":      {},
 	"deploy/prometheus": {},
+	"internal/timeline": {},
 	"internal/bench": {"api/qosproxy/v1", "internal/cassandra", "internal/cqltype", "internal/executor", "internal/hedge", "internal/lookup",
 		"internal/partition", "internal/planner", "internal/report", "internal/schema"},
 	"internal/experiment": {"deploy/bench", "internal/bench", "internal/cassandra", "internal/devcluster", "internal/report", "internal/ring"},
 	"internal/acceptance": {},
 	"internal/chaos":      {},
 	"cmd/qosproxy": {"api/qosproxy/v1", "deploy/bench", "internal/app", "internal/bench", "internal/cassandra", "internal/config", "internal/cqltype",
-		"internal/devcluster", "internal/experiment", "internal/partition", "internal/report", "internal/ring", "internal/schema"},
+		"internal/devcluster", "internal/experiment", "internal/partition", "internal/report", "internal/ring", "internal/schema",
+		"internal/timeline"},
 }
 
 func TestImportsFollowTheMap(t *testing.T) {

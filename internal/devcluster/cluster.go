@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,7 +87,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 // Prepare finds or fetches Java and Cassandra, as Start does, and starts nothing: for
 // a program that will have no network when it starts a cluster. progress may be nil.
 func Prepare(ctx context.Context, progress func(Event)) error {
-	c := &Cluster{cfg: Config{Progress: progress}, started: time.Now()}
+	c := &Cluster{cfg: Config{Progress: progress, Logger: slog.New(slog.DiscardHandler)}, started: time.Now()}
 	return c.prepareInstall(ctx)
 }
 

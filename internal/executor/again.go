@@ -41,23 +41,42 @@ func (r *run) hedge(a *attempt, now int64) {
 			keys = append(keys, k)
 		}
 	}
-	if len(keys) == 0 || !r.worthwhile(len(keys), now) {
+	if len(keys) == 0 {
+		return
+	}
+	if !r.worthwhile(len(keys), now) {
+		r.traceHedge(a, NotHedgedDeadline)
 		return
 	}
 	plan, subset, stressed := r.replan(keys)
 	if len(plan.Groups) == 0 {
+		r.traceHedge(a, NotHedgedReplicas)
 		return
 	}
-	if !r.req.Policy.Always() && !r.affordable(a, len(subset)-len(plan.Unplaced), len(plan.Groups), stressed) {
-		r.deny(a, now)
-		return
+	if !r.req.Policy.Always() {
+		if why := r.denied(a, len(subset)-len(plan.Unplaced), len(plan.Groups), stressed); why != "" {
+			r.traceHedge(a, why)
+			r.deny(a, now)
+			return
+		}
 	}
+	why := NotHedgedReplicas
 	for _, g := range plan.Groups {
 		for i, k := range g.Keys {
 			g.Keys[i] = subset[k]
 			r.keys[subset[k]].hedged = true
 		}
-		r.send(g.Host, g.Keys, KindHedge)
+		if r.send(g.Host, g.Keys, KindHedge) {
+			why = ""
+		}
+	}
+	r.traceHedge(a, why)
+}
+
+// traceHedge records why an attempt was not hedged, or that it was.
+func (r *run) traceHedge(a *attempt, why string) {
+	if a.trace >= 0 {
+		r.stats.Attempts[a.trace].NotHedged = why
 	}
 }
 
@@ -70,14 +89,20 @@ func (r *run) worthwhile(keys int, now int64) bool {
 	return time.Duration(r.deadline-now) >= max(usual, leastLeft)
 }
 
-// affordable reports whether a hedge of an attempt adds little to what the hosts
-// do anyway.
-func (r *run) affordable(a *attempt, keys, groups int, stressed bool) bool {
+// denied returns why a hedge of an attempt would add too much to what the hosts do
+// anyway, as in Attempt.NotHedged; empty when it would not.
+func (r *run) denied(a *attempt, keys, groups int, stressed bool) string {
 	if r.executor.without.budgets {
-		return true
+		return ""
+	}
+	if stressed || r.req.Table.mostlyLate() {
+		return NotHedgedLoad
 	}
 	still := r.executor.without.reserve || a.flight.host.still(time.Duration(a.delay)/2)
-	return !stressed && !r.req.Table.mostlyLate() && r.req.Table.hedges.Withdraw(keys, groups, still)
+	if !r.req.Table.hedges.Withdraw(keys, groups, still) {
+		return NotHedgedBudget
+	}
+	return ""
 }
 
 // deny counts a hedge that was not made, once per attempt, and tries again when

@@ -19,6 +19,8 @@ type attempt struct {
 	delay   int64
 	late    bool
 	won     bool
+	// awaited is set when the lookup ended while some key of it had no result.
+	awaited bool
 	denied  bool
 	cancel  context.CancelCauseFunc
 	query   SubQuery
@@ -100,8 +102,12 @@ func (r *run) count(a *attempt) {
 	r.executor.metrics.subQuery(a.kind).Inc()
 	if r.req.Trace {
 		a.trace = len(r.stats.Attempts)
+		hedgeAfter := time.Duration(-1)
+		if a.hedgeAt != unset {
+			hedgeAfter = time.Duration(a.delay)
+		}
 		r.stats.Attempts = append(r.stats.Attempts, Attempt{
-			Host: a.query.Host.Addr, Kind: a.kind, Keys: a.keys, Start: time.Duration(a.flight.sent - r.begin),
+			Host: a.query.Host.Addr, Kind: a.kind, Keys: a.keys, Start: time.Duration(a.flight.sent - r.begin), HedgeAfter: hedgeAfter,
 		})
 	}
 }

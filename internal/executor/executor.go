@@ -231,4 +231,25 @@ type Attempt struct {
 	Outcome string
 	// Err is the Reason of a failure, empty otherwise.
 	Err string
+	// HedgeAfter is after what time from Start the attempt was to be hedged;
+	// negative for never.
+	HedgeAfter time.Duration
+	// NotHedged is why no hedge was sent when the attempt was late, one of the
+	// NotHedged words; empty when one was, or when it was not late.
+	NotHedged string
 }
+
+// Why a late attempt was not hedged, as in Attempt.NotHedged.
+const (
+	// NotHedgedBudget means that the hedge budget of the table was spent.
+	NotHedgedBudget = "budget"
+	// NotHedgedLoad means that so many hosts or attempts were late that it was taken
+	// for load, which hedges would add to.
+	NotHedgedLoad = "load"
+	// NotHedgedDeadline means that too little time was left for another replica to
+	// answer.
+	NotHedgedDeadline = "deadline"
+	// NotHedgedReplicas means that every other replica had been asked, or owed too
+	// many answers.
+	NotHedgedReplicas = "replicas"
+)

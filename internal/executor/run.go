@@ -172,7 +172,7 @@ func (r *run) finish(k int32, res partition.Result) {
 		if !slices.Contains(a.keys, k) {
 			continue
 		}
-		if a.open--; a.open == 0 && !r.executor.without.cancel {
+		if a.open--; a.open == 0 && !a.awaited && !r.executor.without.cancel {
 			a.cancel(ErrAnswered)
 		}
 	}
@@ -195,6 +195,9 @@ func (r *run) expire() {
 		return
 	}
 	res := late(r.ctx, time.Duration(min(r.deadline, r.executor.now())-r.begin))
+	for _, a := range r.pending {
+		a.awaited = a.open > 0
+	}
 	for k := range r.keys {
 		r.finish(int32(k), res)
 	}
@@ -207,9 +210,9 @@ func (r *run) end() {
 		r.timer.Stop()
 	}
 	for _, a := range r.pending {
-		outcome := OutcomePending
-		if a.open == 0 {
-			outcome = OutcomeCancelled
+		outcome := OutcomeCancelled
+		if a.awaited || a.open > 0 {
+			outcome = OutcomePending
 		}
 		r.close(a, outcome, "")
 	}

@@ -211,6 +211,65 @@ func (e *Executor) Plan(req *Request) planner.Plan {
 	s := e.surveys.Get().(*survey)
 	defer e.surveys.Put(s)
 	e.look(v, req.Near, s)
+	return e.plan(req, v, s)
+}
+
+// Why a host is asked only for keys that have no other replica, as in
+// Survey.Avoided.
+const (
+	// AvoidedSuspect means that it owes an answer for too long.
+	AvoidedSuspect = "suspect"
+	// AvoidedStalled means that it has answered nothing for some hedge delays while
+	// others have.
+	AvoidedStalled = "stalled"
+	// AvoidedProbing means that it was suspect, and has yet to show that it is well.
+	AvoidedProbing = "probing"
+	// AvoidedEjected means that it failed again and again.
+	AvoidedEjected = "ejected"
+	// AvoidedFull means that it owes as many answers as it may.
+	AvoidedFull = "full"
+)
+
+// Survey is what a plan took into account.
+type Survey struct {
+	// Avoided says why each host of the snapshot was avoided, by its index, one of
+	// the Avoided words; empty when it was not.
+	Avoided []string
+	// Stressed is set when more hosts were late than can be avoided: that is load.
+	Stressed bool
+}
+
+// Explain is Plan, and says what it took into account. It asks nobody.
+func (e *Executor) Explain(req *Request) (planner.Plan, *Survey) {
+	v := e.view(req.Ring)
+	s := e.surveys.Get().(*survey)
+	defer e.surveys.Put(s)
+	e.look(v, req.Near, s)
+	out := &Survey{Avoided: make([]string, len(v.hosts)), Stressed: s.stressed}
+	for i, avoid := range s.avoid {
+		if avoid {
+			out.Avoided[i] = v.hosts[i].avoidedFor(s.stalled[i])
+		}
+	}
+	return e.plan(req, v, s), out
+}
+
+// avoidedFor says why a host is avoided, in the order in which avoids decides.
+func (h *host) avoidedFor(stalled bool) string {
+	switch {
+	case h.is(stateEjected):
+		return AvoidedEjected
+	case h.full(1):
+		return AvoidedFull
+	case stalled:
+		return AvoidedStalled
+	case h.is(stateProbing):
+		return AvoidedProbing
+	}
+	return AvoidedSuspect
+}
+
+func (e *Executor) plan(req *Request, v *view, s *survey) planner.Plan {
 	return planner.Make(&planner.Input{
 		Replicas: req.Replicas,
 		Ranges:   req.Ranges,

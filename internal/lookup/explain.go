@@ -1,14 +1,40 @@
 package lookup
 
 import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/planner"
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
+// plan groups the keys of a query by the host to ask. Only a lookup that is traced
+// learns which hosts were avoided.
+func (s *Service) plan(query *executor.Request) (planner.Plan, *executor.Survey) {
+	if query.Trace {
+		return s.cfg.Executor.Explain(query)
+	}
+	return s.cfg.Executor.Plan(query), nil
+}
+
+// deadlines returns when a lookup ends at the latest and when if it has what it
+// needs, from its start; 0 for never.
+func deadlines(ctx context.Context, req *Request, start time.Time) (hard, soft time.Duration) {
+	if d, ok := ctx.Deadline(); ok {
+		hard = d.Sub(start)
+	}
+	if req.SoftDeadline < hard {
+		soft = req.SoftDeadline
+	}
+	return hard, soft
+}
+
 // describe says in the caller's terms, by position in the request, what a plan
 // asks of whom.
-func describe(snapshot *ring.Ring, req *Request, asked *keySet, plan planner.Plan) *Plan {
+func describe(snapshot *ring.Ring, req *Request, asked *keySet, plan planner.Plan, seen *executor.Survey) *Plan {
 	placement, ok := snapshot.Placement(req.Table.Schema.Keyspace)
 	if !ok {
 		return &Plan{}
@@ -25,14 +51,25 @@ func describe(snapshot *ring.Ring, req *Request, asked *keySet, plan planner.Pla
 			out.Groups[g].Keys = append(out.Groups[g].Keys, asked.first[u])
 		}
 	}
-	for i := range req.Keys {
-		u := asked.of[i]
-		token := ring.Token(asked.keys[u].Routing())
-		out.Keys[i] = PlannedKey{Token: token, Group: group[u]}
+	replica := make([]bool, snapshot.Len())
+	for i, key := range req.Keys {
+		token := ring.Token(key.Routing())
+		out.Keys[i] = PlannedKey{Token: token, Group: -1}
+		if u := asked.of[i]; u != unread {
+			out.Keys[i].Group = group[u]
+		}
 		for _, h := range placement.Replicas(token) {
+			replica[h] = true
 			out.Keys[i].Replicas = append(out.Keys[i].Replicas, snapshot.Hosts()[h])
 		}
 	}
+	out.Stressed = seen.Stressed
+	for h, is := range replica {
+		if is {
+			out.Hosts = append(out.Hosts, PlannedHost{Host: snapshot.Hosts()[h], Avoided: seen.Avoided[h]})
+		}
+	}
+	slices.SortFunc(out.Hosts, func(a, b PlannedHost) int { return strings.Compare(a.Addr, b.Addr) })
 	return out
 }
 
@@ -40,7 +77,8 @@ func describe(snapshot *ring.Ring, req *Request, asked *keySet, plan planner.Pla
 func attempts(sent []executor.Attempt, asked *keySet) []Attempt {
 	out := make([]Attempt, len(sent))
 	for i, a := range sent {
-		out[i] = Attempt{Host: a.Host, Kind: a.Kind, Start: a.Start, End: a.End, Outcome: a.Outcome, Err: a.Err}
+		out[i] = Attempt{Host: a.Host, Kind: a.Kind, Start: a.Start, End: a.End, Outcome: a.Outcome, Err: a.Err,
+			HedgeAfter: a.HedgeAfter, NotHedged: a.NotHedged}
 		for _, u := range a.Keys {
 			out[i].Keys = append(out[i].Keys, asked.first[u])
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/planner"
 	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
@@ -70,6 +71,19 @@ func newFixture(t *testing.T) *fixture {
 		Reason:   func() string { return "no contact point answered" },
 	})
 	return f
+}
+
+// single is the service with a sub-query for each key, never hedged.
+func (f *fixture) single() *lookup.Service {
+	return lookup.New(lookup.Config{
+		Tables: []lookup.Settings{{
+			Keyspace: "shop", Table: "products", Timeout: 125 * time.Millisecond, Grouping: planner.Single,
+			MaxKeys: 100, MaxRowsPerKey: 10, MaxResponseBytes: 1000,
+		}},
+		Ring:     func() *ring.Ring { return f.snapshot },
+		Schema:   func() *schema.Schema { return f.schema },
+		Executor: f.executor,
+	})
 }
 
 // echo answers each key with one row whose first cell is the key.

@@ -15,12 +15,17 @@ type keySet struct {
 	keys []partition.Key
 	// first is the position of each of keys in the request.
 	first []int
-	// of is the index in keys of each position of the request.
+	// of is the index in keys of each position of the request, or unread.
 	of []int32
 	// again lists the later positions of keys that occur more than once; nil
 	// when none does.
 	again map[int32][]int
+	// shed are the positions that are answered unread.
+	shed []int
 }
+
+// unread is in keySet.of for a position that is not read.
+const unread = -1
 
 // distinct finds the distinct partitions of a request.
 func distinct(keys []partition.Key) *keySet {
@@ -63,10 +68,19 @@ type merge struct {
 	emit  func(int, partition.Result) error
 	stop  context.CancelFunc
 	err   error
+	// soft is told of each result; nil without a soft deadline.
+	soft *softDeadline
 }
 
 func newMerge(asked *keySet, maxBytes int, emit func(int, partition.Result) error, stop context.CancelFunc) *merge {
 	return &merge{asked: asked, left: maxBytes, emit: emit, stop: stop}
+}
+
+// shed answers the positions that are not read.
+func (m *merge) shed() {
+	for _, i := range m.asked.shed {
+		m.put(i, partition.Result{Status: partition.Shed, Err: ErrOptionalShed})
+	}
 }
 
 // add takes the result of the distinct key u.
@@ -85,6 +99,7 @@ func (m *merge) put(i int, r partition.Result) {
 		r = partition.Result{Status: partition.TooLarge, Err: ErrResponseTooLarge}
 	}
 	m.left -= r.Bytes
+	r = m.soft.count(i, r)
 	if m.err = m.emit(i, r); m.err != nil {
 		m.stop()
 	}

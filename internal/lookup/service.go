@@ -85,11 +85,15 @@ func (s *Service) run(ctx context.Context, req *Request, emit func(int, partitio
 	}
 	ctx, cancel := deadline(ctx, req)
 	defer cancel()
+	ctx, soft := soften(ctx, req, start)
+	defer soft.stop()
 
-	asked := distinct(req.Keys)
+	asked := req.asked()
 	query := s.query(snapshot, req, asked)
-	plan := s.cfg.Executor.Plan(query)
+	plan, avoided := s.plan(query)
 	merge := newMerge(asked, req.Table.Settings.MaxResponseBytes, emit, cancel)
+	merge.soft = soft
+	merge.shed()
 	done := s.cfg.Executor.Execute(ctx, query, plan, merge.add)
 	if merge.err != nil {
 		return nil, merge.err
@@ -104,8 +108,9 @@ func (s *Service) run(ctx context.Context, req *Request, emit func(int, partitio
 		Elapsed:    time.Since(start),
 	}}
 	if req.Trace {
-		resp.Plan = describe(snapshot, req, asked, plan)
+		resp.Plan = describe(snapshot, req, asked, plan, avoided)
 		resp.Attempts = attempts(done.Attempts, asked)
+		resp.Deadline, resp.SoftDeadline = deadlines(ctx, req, start)
 	}
 	return resp, nil
 }
@@ -116,8 +121,9 @@ func (s *Service) Explain(_ context.Context, req *Request) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked := distinct(req.Keys)
-	return describe(snapshot, req, asked, s.cfg.Executor.Plan(s.query(snapshot, req, asked))), nil
+	asked := req.asked()
+	plan, avoided := s.cfg.Executor.Explain(s.query(snapshot, req, asked))
+	return describe(snapshot, req, asked, plan, avoided), nil
 }
 
 // check refuses a request that breaks a rule, and returns the snapshot that the
@@ -137,6 +143,9 @@ func (s *Service) check(req *Request) (*ring.Ring, error) {
 			req.LimitPerKey, settings.MaxRowsPerKey, req.Table.Schema)
 	case req.Timeout < 0:
 		return nil, Invalid("timeout", "%s is negative", req.Timeout)
+	}
+	if err := req.checkShape(); err != nil {
+		return nil, err
 	}
 	snapshot := s.cfg.Ring()
 	if snapshot == nil {

@@ -67,6 +67,23 @@ type Request struct {
 	// Timeout bounds the lookup besides the deadline of its context; 0 means
 	// Settings.Timeout when the context has no deadline.
 	Timeout time.Duration
+	// SoftDeadline is when the lookup is answered, from its start, if MinKeys keys
+	// are answered by then; with fewer it is answered as soon as they are, and at
+	// its deadline at the latest. Keys that are not there by then are TimedOut, with
+	// an error that wraps ErrSoftDeadline. 0 waits for every key; no more than
+	// Timeout, if both are set. One that is not before the deadline has no effect.
+	SoftDeadline time.Duration
+	// MinKeys is how many keys must be answered (found or not found) for the lookup
+	// to end at its soft deadline: 1 to the number of keys that are not optional, or
+	// of all if all are. 0 is 1. Only with SoftDeadline.
+	MinKeys int
+	// Optional marks the keys that the caller can do without, by position; nil marks
+	// none. They do not count for MinKeys.
+	Optional []bool
+	// ShedOptional answers the optional keys at once and unread: Shed, with
+	// ErrOptionalShed. One whose partition a needed key names as well is answered
+	// with it.
+	ShedOptional bool
 	// Consistency overrides that of the table; empty keeps it.
 	Consistency string
 	// Trace records every sub-query in Response.Attempts.
@@ -84,6 +101,10 @@ type Response struct {
 	Attempts []Attempt
 	// Plan is the plan of the first attempts; only with Request.Trace.
 	Plan *Plan
+	// Deadline is when the lookup would have ended at the latest, from its start,
+	// and SoftDeadline is Request.SoftDeadline if it is before that, 0 otherwise;
+	// only with Request.Trace.
+	Deadline, SoftDeadline time.Duration
 }
 
 // Stats are the counts of one lookup.
@@ -111,6 +132,13 @@ type Attempt struct {
 	Outcome string
 	// Err is the reason of a failure, in the words of executor.Reason.
 	Err string
+	// HedgeAfter is after what time from Start the sub-query is late, and its keys
+	// are asked of other replicas; negative for never.
+	HedgeAfter time.Duration
+	// NotHedged says in one word why the keys of a late sub-query were not asked of
+	// other replicas: one of the executor's NotHedged words. Empty when they were,
+	// or it was not late.
+	NotHedged string
 }
 
 // Plan is how a lookup would be asked at this moment.
@@ -119,6 +147,19 @@ type Plan struct {
 	Keys []PlannedKey
 	// Groups are the sub-queries that would be sent.
 	Groups []PlannedGroup
+	// Hosts are the replicas of the keys, by address.
+	Hosts []PlannedHost
+	// Stressed is set when so many hosts were late that it was taken for load: no
+	// host is avoided for being slow, and nothing is hedged.
+	Stressed bool
+}
+
+// PlannedHost is a replica of some key of a plan.
+type PlannedHost struct {
+	ring.Host
+	// Avoided says in one word why the host is asked only for keys that have no
+	// other replica: one of the executor's Avoided words. Empty when it is not.
+	Avoided string
 }
 
 // PlannedKey is one key of a plan.
@@ -128,7 +169,7 @@ type PlannedKey struct {
 	// Replicas are all replicas in ring order.
 	Replicas []ring.Host
 	// Group is the index of the group that asks the key; -1 when no host can be
-	// asked.
+	// asked, or the key is shed.
 	Group int
 }
 

@@ -192,20 +192,32 @@ func TestACellThatCannotBeDecodedFailsItsKeyAlone(t *testing.T) {
 func TestExplainShowsPlanAndAttempts(t *testing.T) {
 	host := ring.Host{ID: "h", Addr: "10.0.0.1:9042", DC: "dc1", Rack: "r1", Release: "5.0.9", Tokens: []int64{1}}
 	plan := &lookup.Plan{Keys: []lookup.PlannedKey{{Token: 1<<62 + 1, Replicas: []ring.Host{host}}, {Token: 5, Group: -1}},
-		Groups: []lookup.PlannedGroup{{Host: host, Keys: []int{0}}}}
+		Groups: []lookup.PlannedGroup{{Host: host, Keys: []int{0}}},
+		Hosts:  []lookup.PlannedHost{{Host: host, Avoided: "suspect"}}, Stressed: true}
 	d := open(t, Deps{Lookup: &fake{tables: []*lookup.Table{products(t)},
 		explain: func(context.Context, *lookup.Request) (*lookup.Plan, error) { return plan, nil },
 		get: func(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
 			assert.True(t, req.Trace)
 			resp, err := respond(absent, late)(ctx, req)
 			resp.Plan = plan
-			resp.Attempts = []lookup.Attempt{{Host: host.Addr, Kind: "hedge", Keys: []int{0}, Start: time.Millisecond, End: 2 * time.Millisecond, Outcome: "failed", Err: "timeout"}}
+			resp.Attempts = []lookup.Attempt{{Host: host.Addr, Kind: "hedge", Keys: []int{0}, Start: time.Millisecond, End: 2 * time.Millisecond, Outcome: "failed", Err: "timeout", HedgeAfter: -1},
+				{Host: host.Addr, Kind: "first", Keys: []int{1}, HedgeAfter: 15 * time.Millisecond, NotHedged: "budget", Outcome: "pending"}}
+			resp.Deadline, resp.SoftDeadline = 50*time.Millisecond, 20*time.Millisecond
 			return resp, err
 		}}})
 	w := do(d.http.Handler, http.MethodPost, "/v1/ks/products:batchGet", `{"keys":["a","b"],"explain":true}`)
 	assert.Contains(t, w.Body.String(), `"explain":{"keys":[{"token":"4611686018427387905","replicas":["10.0.0.1:9042"],"group":0},{"token":"5","replicas":[],"group":null}],`+
 		`"groups":[{"host":"10.0.0.1:9042","dc":"dc1","rack":"r1","keys":[0]}],`+
-		`"attempts":[{"host":"10.0.0.1:9042","kind":"hedge","keys":[0],"start_ms":1,"end_ms":2,"outcome":"failed","error":"timeout"}]}}`)
+		`"hosts":[{"host":"10.0.0.1:9042","dc":"dc1","rack":"r1","avoided":"suspect"}],"stressed":true,`+
+		`"attempts":[{"host":"10.0.0.1:9042","kind":"hedge","keys":[0],"start_ms":1,"end_ms":2,"outcome":"failed","error":"timeout","hedge_after_ms":null},`+
+		`{"host":"10.0.0.1:9042","kind":"first","keys":[1],"start_ms":0,"end_ms":0,"outcome":"pending","hedge_after_ms":15,"not_hedged":"budget"}],`+
+		`"deadline_ms":50,"soft_deadline_ms":20}}`)
+	planned := do(d.http.Handler, http.MethodPost, "/v1/ks/products:explain", `{"keys":["a","b"],"timeout":"5ms"}`)
+	assert.Equal(t, http.StatusOK, planned.Code)
+	assert.JSONEq(t, `{"keys":[{"token":"4611686018427387905","replicas":["10.0.0.1:9042"],"group":0},{"token":"5","replicas":[],"group":null}],
+		"groups":[{"host":"10.0.0.1:9042","dc":"dc1","rack":"r1","keys":[0]}],
+		"hosts":[{"host":"10.0.0.1:9042","dc":"dc1","rack":"r1","avoided":"suspect"}],"stressed":true}`, planned.Body.String())
+	assert.Equal(t, "no-store", planned.Header().Get("Cache-Control"))
 
 	keys := []*qosproxyv1.Key{key(text("a")), key(text("b"))}
 	resp, err := d.rpc.BatchGet(t.Context(), &qosproxyv1.BatchGetRequest{Keyspace: "ks", Table: "products", Keys: keys, Explain: true})
@@ -213,6 +225,13 @@ func TestExplainShowsPlanAndAttempts(t *testing.T) {
 	attempt := resp.GetExplanation().GetAttempts()[0]
 	assert.Equal(t, qosproxyv1.AttemptKind_ATTEMPT_KIND_HEDGE, attempt.GetKind())
 	assert.Equal(t, qosproxyv1.AttemptOutcome_ATTEMPT_OUTCOME_FAILED, attempt.GetOutcome())
+	assert.Nil(t, attempt.GetHedgeAfter())
+	assert.Equal(t, 15*time.Millisecond, resp.GetExplanation().GetAttempts()[1].GetHedgeAfter().AsDuration())
+	assert.Equal(t, "budget", resp.GetExplanation().GetAttempts()[1].GetNotHedged())
+	assert.Equal(t, 50*time.Millisecond, resp.GetExplanation().GetDeadline().AsDuration())
+	assert.Equal(t, 20*time.Millisecond, resp.GetExplanation().GetSoftDeadline().AsDuration())
+	assert.Equal(t, "suspect", resp.GetExplanation().GetPlan().GetHosts()[0].GetAvoided())
+	assert.True(t, resp.GetExplanation().GetPlan().GetStressed())
 	explained, err := d.rpc.Explain(t.Context(), &qosproxyv1.ExplainRequest{Keyspace: "ks", Table: "products", Keys: keys})
 	require.NoError(t, err)
 	assert.True(t, proto.Equal(resp.GetExplanation().GetPlan(), explained.GetPlan()))

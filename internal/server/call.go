@@ -16,11 +16,15 @@ type question struct {
 	columns         []string
 	limit           int
 	timeout         time.Duration
+	soft            time.Duration
+	minKeys         int
 	trace           bool
 	// keys is the number of keys, and encoder returns what encodes the key at i
 	// for a table.
 	keys    int
 	encoder func(t *schema.Table) keyEncoder
+	// optional marks the keys that may be shed; nil for none.
+	optional func(t *schema.Table, keys []partition.Key) ([]bool, error)
 }
 
 // keyEncoder encodes the key at i of a request. Its error says what is wrong
@@ -79,11 +83,19 @@ func (c *call) resolve(q *question) (*lookup.Request, error) {
 		LimitPerKey: q.limit,
 		Timeout:     q.timeout,
 		Trace:       q.trace,
+
+		SoftDeadline: q.soft,
+		MinKeys:      q.minKeys,
 	}
 	encode := q.encoder(table.Schema)
 	for i := range req.Keys {
 		if req.Keys[i], err = encode(i); err != nil {
 			return nil, invalidKey(i, err)
+		}
+	}
+	if q.optional != nil {
+		if req.Optional, err = q.optional(table.Schema, req.Keys); err != nil {
+			return nil, err
 		}
 	}
 	return req, nil

@@ -101,8 +101,14 @@ func statsOf(s lookup.Stats) *qosproxyv1.Stats {
 
 func explanationOf(resp *lookup.Response) *qosproxyv1.Explanation {
 	out := &qosproxyv1.Explanation{Plan: planOf(resp.Plan)}
+	if resp.Deadline > 0 {
+		out.Deadline = durationpb.New(resp.Deadline)
+	}
+	if resp.SoftDeadline > 0 {
+		out.SoftDeadline = durationpb.New(resp.SoftDeadline)
+	}
 	for _, a := range resp.Attempts {
-		out.Attempts = append(out.Attempts, &qosproxyv1.Attempt{
+		attempt := &qosproxyv1.Attempt{
 			Host:    a.Host,
 			Kind:    qosproxyv1.AttemptKind(qosproxyv1.AttemptKind_value["ATTEMPT_KIND_"+strings.ToUpper(a.Kind)]),
 			Keys:    positionsOf(a.Keys),
@@ -110,7 +116,13 @@ func explanationOf(resp *lookup.Response) *qosproxyv1.Explanation {
 			End:     durationpb.New(a.End),
 			Outcome: qosproxyv1.AttemptOutcome(qosproxyv1.AttemptOutcome_value["ATTEMPT_OUTCOME_"+strings.ToUpper(a.Outcome)]),
 			Error:   a.Err,
-		})
+
+			NotHedged: a.NotHedged,
+		}
+		if a.HedgeAfter >= 0 {
+			attempt.HedgeAfter = durationpb.New(a.HedgeAfter)
+		}
+		out.Attempts = append(out.Attempts, attempt)
 	}
 	return out
 }
@@ -134,6 +146,10 @@ func planOf(p *lookup.Plan) *qosproxyv1.Plan {
 	for _, g := range p.Groups {
 		out.Groups = append(out.Groups, &qosproxyv1.PlannedGroup{Host: hostOf(g.Host), Keys: positionsOf(g.Keys)})
 	}
+	for _, h := range p.Hosts {
+		out.Hosts = append(out.Hosts, &qosproxyv1.PlannedHost{Host: hostOf(h.Host), Avoided: h.Avoided})
+	}
+	out.Stressed = p.Stressed
 	return out
 }
 

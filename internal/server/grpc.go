@@ -57,47 +57,62 @@ type lookupRequest interface {
 	proto.Message
 	GetKeyspace() string
 	GetTable() string
+	GetColumns() []string
+	GetLimitPerKey() int32
+	GetTimeout() *durationpb.Duration
+	GetSoftDeadline() *durationpb.Duration
+	GetMinKeys() int32
+	GetOptionalKeys() []int32
 }
 
 // questionOf words a gRPC request, from codec, as a question.
-func questionOf(in lookupRequest) *question {
+func questionOf(in lookupRequest) (*question, error) {
 	keys := encodedKeys(in)
-	return &question{
+	q := &question{
 		keyspace: in.GetKeyspace(),
 		table:    in.GetTable(),
+		columns:  in.GetColumns(),
+		limit:    int(in.GetLimitPerKey()),
+		minKeys:  int(in.GetMinKeys()),
 		keys:     len(keys),
 		encoder:  func(t *schema.Table) keyEncoder { return wireKeys(t, keys) },
+		optional: optionalPositions(in.GetOptionalKeys()),
 	}
+	var err error
+	if q.timeout, err = durationOf("timeout", in.GetTimeout()); err != nil {
+		return nil, err
+	}
+	q.soft, err = durationOf("soft_deadline", in.GetSoftDeadline())
+	return q, err
 }
 
-// timeoutOf returns the timeout of a request, 0 when it brings none.
-func timeoutOf(d *durationpb.Duration) (time.Duration, error) {
+// durationOf returns a duration of a request, 0 when it brings none.
+func durationOf(field string, d *durationpb.Duration) (time.Duration, error) {
 	if d == nil {
 		return 0, nil
 	}
 	if err := d.CheckValid(); err != nil {
-		return 0, lookup.Invalid("timeout", "not a valid duration")
+		return 0, lookup.Invalid(field, "not a valid duration")
 	}
-	timeout := d.AsDuration()
-	if timeout <= 0 {
-		return 0, lookup.Invalid("timeout", "%s is not above zero; leave it out for the deadline of the call", timeout)
+	if d.AsDuration() <= 0 {
+		return 0, lookup.Invalid(field, "%s is not above zero; leave it out for none", d.AsDuration())
 	}
-	return timeout, nil
+	return d.AsDuration(), nil
 }
 
 // BatchGet answers with all keys at once.
 func (g *grpcService) BatchGet(ctx context.Context, in *qosproxyv1.BatchGetRequest) (*qosproxyv1.BatchGetResponse, error) {
 	c := g.server.begin()
 	defer c.end(ctx)
-	q := questionOf(in)
-	q.columns, q.limit, q.trace = in.GetColumns(), int(in.GetLimitPerKey()), in.GetExplain()
 	encode, err := encoderFor(in.GetEncoding())
 	if err != nil {
 		return nil, grpcError(ctx, c.refuse(ctx, err))
 	}
-	if q.timeout, err = timeoutOf(in.GetTimeout()); err != nil {
+	q, err := questionOf(in)
+	if err != nil {
 		return nil, grpcError(ctx, c.refuse(ctx, err))
 	}
+	q.trace = in.GetExplain()
 	req, err := c.resolve(q)
 	if err != nil {
 		return nil, grpcError(ctx, c.refuse(ctx, err))
@@ -128,13 +143,12 @@ func (g *grpcService) StreamBatchGet(in *qosproxyv1.StreamBatchGetRequest, strea
 	ctx := stream.Context()
 	c := g.server.begin()
 	defer c.end(ctx)
-	q := questionOf(in)
-	q.columns, q.limit = in.GetColumns(), int(in.GetLimitPerKey())
 	encode, err := encoderFor(in.GetEncoding())
 	if err != nil {
 		return grpcError(ctx, c.refuse(ctx, err))
 	}
-	if q.timeout, err = timeoutOf(in.GetTimeout()); err != nil {
+	q, err := questionOf(in)
+	if err != nil {
 		return grpcError(ctx, c.refuse(ctx, err))
 	}
 	req, err := c.resolve(q)
@@ -167,7 +181,7 @@ func (g *grpcService) stream(ctx context.Context, c *call, req *lookup.Request, 
 		encode.buf = encode.buf[:0] // sent by the time the next key is answered
 		encode.result(req.Columns, &r)
 		attach(out, encode.buf)
-		results[i] = partition.Result{Status: r.Status, Bytes: r.Bytes}
+		results[i] = partition.Result{Status: r.Status, Bytes: r.Bytes, Err: r.Err}
 		return stream.Send(&qosproxyv1.StreamBatchGetResponse{Part: &qosproxyv1.StreamBatchGetResponse_Result{
 			Result: &qosproxyv1.StreamResult{Index: int32(i), Result: out}}})
 	})

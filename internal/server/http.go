@@ -26,8 +26,11 @@ const (
 	httpIdleTimeout       = 2 * time.Minute
 )
 
-// batchGetVerb is the custom method at the end of a table's path.
-const batchGetVerb = ":batchGet"
+// The custom methods at the end of a table's path.
+const (
+	batchGetVerb = ":batchGet"
+	explainVerb  = ":explain"
+)
 
 func (s *Server) newHTTP(handler http.Handler) *http.Server {
 	return &http.Server{
@@ -61,6 +64,12 @@ func (s *Server) httpHandler() http.Handler {
 				return
 			}
 			s.serveBatchGet(w, r, segments[1], strings.TrimSuffix(segments[2], batchGetVerb))
+		case len(segments) == 3 && segments[0] == "v1" && strings.HasSuffix(segments[2], explainVerb):
+			if r.Method != http.MethodPost {
+				methodNotAllowed(w, http.MethodPost)
+				return
+			}
+			s.serveExplain(w, r, segments[1], strings.TrimSuffix(segments[2], explainVerb))
 		case len(segments) == 4 && segments[0] == "v1":
 			s.onlyGet(w, r, func(w http.ResponseWriter, r *http.Request) {
 				s.serveKey(w, r, segments[1], segments[2], segments[3])
@@ -107,15 +116,49 @@ func (s *Server) serveBatchGet(w http.ResponseWriter, r *http.Request, keyspace,
 		writeError(w, errorOf(r, c.refuse(r.Context(), err)))
 		return
 	}
-	q := &question{
-		keyspace: keyspace, table: table,
-		columns: in.columns, limit: in.limit, timeout: in.timeout, trace: in.explain,
-		keys:    len(in.keys),
-		encoder: func(t *schema.Table) keyEncoder { return jsonKeys(t, in.keys) },
-	}
+	q := in.question(keyspace, table)
 	s.answer(w, r, c, q, func(dst []byte, _ *lookup.Request, i int) ([]byte, error) {
 		return appendCompact(dst, in.keys[i]), nil
 	}, answerBatch)
+}
+
+// question words a body as a question.
+func (in *batchGetBody) question(keyspace, table string) *question {
+	return &question{
+		keyspace: keyspace, table: table,
+		columns: in.columns, limit: in.limit, timeout: in.timeout, trace: in.explain,
+		soft: in.soft, minKeys: in.minKeys,
+		keys:     len(in.keys),
+		encoder:  func(t *schema.Table) keyEncoder { return jsonKeys(t, in.keys) },
+		optional: optionalJSON(in.optional),
+	}
+}
+
+// serveExplain answers POST /v1/{keyspace}/{table}:explain, whose body is that of
+// a lookup. It is not observed: it reads nothing.
+func (s *Server) serveExplain(w http.ResponseWriter, r *http.Request, keyspace, table string) {
+	body, err := s.readBody(w, r)
+	if err != nil {
+		writeError(w, errorOf(r, err))
+		return
+	}
+	in, err := decodeBatchGet(body)
+	if err != nil {
+		writeError(w, errorOf(r, err))
+		return
+	}
+	req, err := s.begin().resolve(in.question(keyspace, table))
+	if err != nil {
+		writeError(w, errorOf(r, err))
+		return
+	}
+	plan, err := s.deps.Lookup.Explain(r.Context(), req)
+	if err != nil {
+		writeError(w, errorOf(r, err))
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	writeValue(w, http.StatusOK, planJSON(plan))
 }
 
 // readBody reads the body of a request within its limit.
@@ -189,7 +232,7 @@ func parseQuery(raw string) (*question, error) {
 				return nil, lookup.Invalid(name, "expected an integer")
 			}
 		case "timeout":
-			if q.timeout, err = parseTimeout(v[0]); err != nil {
+			if q.timeout, err = parseDuration(name, v[0]); err != nil {
 				return nil, err
 			}
 		case "explain":

@@ -21,6 +21,10 @@ type batchGetBody struct {
 	limit   int
 	timeout time.Duration
 	explain bool
+
+	soft     time.Duration
+	minKeys  int
+	optional []json.RawMessage
 }
 
 // decodeBatchGet reads a body strictly. Its errors are of kind
@@ -38,7 +42,7 @@ func decodeBatchGet(body []byte) (*batchGetBody, error) {
 		return nil, lookup.Invalid("body", `expected a JSON object such as {"keys": ["sku-1"]}`)
 	}
 	in := &batchGetBody{}
-	seen := make(map[string]bool, 5)
+	seen := make(map[string]bool, 8)
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
@@ -83,23 +87,28 @@ func (in *batchGetBody) set(field string, value json.RawMessage) error {
 		if json.Unmarshal(value, &in.limit) != nil {
 			return lookup.Invalid(field, "expected an integer")
 		}
-	case "timeout":
-		var s string
-		if json.Unmarshal(value, &s) != nil {
-			return lookup.Invalid(field, `expected a duration in quotes, such as "50ms"`)
+	case "min_keys":
+		if json.Unmarshal(value, &in.minKeys) != nil {
+			return lookup.Invalid(field, "expected an integer")
 		}
+	case "optional_keys":
 		if null {
 			return nil
 		}
-		var err error
-		in.timeout, err = parseTimeout(s)
-		return err
+		if value[0] != '[' {
+			return lookup.Invalid(field, "expected an array of keys that are among keys, too")
+		}
+		in.optional = splitArray(value)
+	case "timeout":
+		return setDuration(field, value, &in.timeout)
+	case "soft_deadline":
+		return setDuration(field, value, &in.soft)
 	case "explain":
 		if json.Unmarshal(value, &in.explain) != nil {
 			return lookup.Invalid(field, "expected true or false")
 		}
 	default:
-		return lookup.Invalid(clip(field), "no such field; there are keys, columns, limit_per_key, timeout and explain")
+		return lookup.Invalid(clip(field), "no such field; there are keys, columns, limit_per_key, timeout, soft_deadline, min_keys, optional_keys and explain")
 	}
 	return nil
 }
@@ -118,14 +127,26 @@ func (in *batchGetBody) setColumns(value json.RawMessage) error {
 	return nil
 }
 
-// parseTimeout reads a duration above zero.
-func parseTimeout(s string) (time.Duration, error) {
+// setDuration reads a member that is a duration or null.
+func setDuration(field string, value json.RawMessage, to *time.Duration) (err error) {
+	var s *string
+	if json.Unmarshal(value, &s) != nil {
+		return lookup.Invalid(field, `expected a duration in quotes, such as "50ms"`)
+	}
+	if s != nil {
+		*to, err = parseDuration(field, *s)
+	}
+	return err
+}
+
+// parseDuration reads a duration above zero.
+func parseDuration(field, s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, lookup.Invalid("timeout", `expected a duration such as "50ms"`)
+		return 0, lookup.Invalid(field, `expected a duration such as "50ms"`)
 	}
 	if d <= 0 {
-		return 0, lookup.Invalid("timeout", "%s is not above zero; leave it out for the timeout of the table", d)
+		return 0, lookup.Invalid(field, "%s is not above zero; leave it out for none", d)
 	}
 	return d, nil
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"errors"
 	"strconv"
 	"sync"
@@ -144,68 +143,3 @@ func appendStats(dst []byte, s lookup.Stats) []byte {
 
 // milliseconds returns d with microsecond resolution.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// appendExplanation appends plan and attempts of a traced lookup. Tokens are
-// strings, since JavaScript rounds integers above 2^53.
-func appendExplanation(dst []byte, resp *lookup.Response) ([]byte, error) {
-	body, err := json.Marshal(explanationJSON(resp))
-	if err != nil {
-		return dst, err
-	}
-	dst = append(dst, `,"explain":`...)
-	return append(dst, body...), nil
-}
-
-// explanation is how a lookup was asked, as JSON.
-type explanation struct {
-	Keys     []explainedKey     `json:"keys"`
-	Groups   []explainedGroup   `json:"groups"`
-	Attempts []explainedAttempt `json:"attempts"`
-}
-
-type explainedKey struct {
-	Token    string   `json:"token"`
-	Replicas []string `json:"replicas"`
-	Group    *int     `json:"group"`
-}
-
-type explainedGroup struct {
-	Host string `json:"host"`
-	DC   string `json:"dc"`
-	Rack string `json:"rack"`
-	Keys []int  `json:"keys"`
-}
-
-type explainedAttempt struct {
-	Host    string  `json:"host"`
-	Kind    string  `json:"kind"`
-	Keys    []int   `json:"keys"`
-	StartMS float64 `json:"start_ms"`
-	EndMS   float64 `json:"end_ms"`
-	Outcome string  `json:"outcome"`
-	Error   string  `json:"error,omitempty"`
-}
-
-func explanationJSON(resp *lookup.Response) explanation {
-	out := explanation{Keys: []explainedKey{}, Groups: []explainedGroup{}, Attempts: []explainedAttempt{}}
-	if resp.Plan != nil {
-		for _, k := range resp.Plan.Keys {
-			e := explainedKey{Token: strconv.FormatInt(k.Token, 10), Replicas: []string{}}
-			for _, h := range k.Replicas {
-				e.Replicas = append(e.Replicas, h.Addr)
-			}
-			if k.Group >= 0 {
-				e.Group = &k.Group
-			}
-			out.Keys = append(out.Keys, e)
-		}
-		for _, g := range resp.Plan.Groups {
-			out.Groups = append(out.Groups, explainedGroup{g.Host.Addr, g.Host.DC, g.Host.Rack, append([]int{}, g.Keys...)})
-		}
-	}
-	for _, a := range resp.Attempts {
-		out.Attempts = append(out.Attempts, explainedAttempt{
-			a.Host, a.Kind, append([]int{}, a.Keys...), milliseconds(a.Start), milliseconds(a.End), a.Outcome, a.Err})
-	}
-	return out
-}

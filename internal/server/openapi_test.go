@@ -57,6 +57,9 @@ func TestAnswersAreAsOpenAPISays(t *testing.T) {
 		"one key that is not":   {"GET", "/v1/ks/products/a", "/v1/{keyspace}/{table}/{key}", ``, "absent"},
 		"one key of no table":   {"GET", "/v1/ks/products/a", "/v1/{keyspace}/{table}/{key}", ``, "unknown"},
 		"one key that is there": {"GET", "/v1/ks/products/a?columns=name,price", "/v1/{keyspace}/{table}/{key}", ``, "partial"},
+		"a plan":                {"POST", "/v1/ks/products:explain", "/v1/{keyspace}/{table}:explain", `{"keys":["a"]}`, "partial"},
+		"a plan of no table":    {"POST", "/v1/ks/products:explain", "/v1/{keyspace}/{table}:explain", `{"keys":["a"]}`, "unknown"},
+		"a plan not ready":      {"POST", "/v1/ks/products:explain", "/v1/{keyspace}/{table}:explain", `{"keys":["a"]}`, "not ready"},
 		"tables":                {"GET", "/v1/tables", "/v1/tables", ``, "partial"},
 		"the document":          {"GET", "/openapi.json", "/openapi.json", ``, "partial"},
 	} {

@@ -53,7 +53,8 @@ type Lookup interface {
 // Observer is told of every lookup once it has ended.
 type Observer interface {
 	// ObserveLookup takes the table as keyspace.table (empty when the request
-	// named none that may be read), the keys asked, the code (OK, PARTIAL or the
+	// named none that may be read), the keys asked, the code (OK, PARTIAL,
+	// PARTIAL_OK or the
 	// name of a gRPC code), the time from the arrival of the request to its
 	// encoded answer, and the response: nil when the request was refused, and
 	// without rows when it was streamed. It is called concurrently and must not

@@ -18,7 +18,7 @@ type outcome struct {
 	grpc codes.Code
 	http int
 	// label is the code in metrics and in JSON errors: the name of the gRPC
-	// code, or PARTIAL.
+	// code, PARTIAL, or PARTIAL_OK when the client agreed to what is missing.
 	label string
 	// reason is the google.rpc.ErrorInfo reason.
 	reason string
@@ -31,6 +31,7 @@ type outcome struct {
 var (
 	answered  = outcome{codes.OK, http.StatusOK, "OK", "", 0}
 	partial   = outcome{codes.OK, http.StatusOK, "PARTIAL", "", 0}
+	agreed    = outcome{codes.OK, http.StatusOK, "PARTIAL_OK", "", 0}
 	cancelled = outcome{codes.Canceled, 499, "CANCELLED", "CANCELLED", 0}
 	expired   = outcome{codes.DeadlineExceeded, http.StatusGatewayTimeout, "DEADLINE_EXCEEDED", "TIMED_OUT", 0}
 	internal  = outcome{codes.Internal, http.StatusInternalServerError, "INTERNAL", "INTERNAL", 0}
@@ -78,12 +79,13 @@ func refusal(ctx context.Context, err error) outcome {
 // verdict returns the outcome of a lookup from what became of its keys.
 func verdict(ctx context.Context, results []partition.Result) outcome {
 	var seen [8]bool
-	good := 0
+	good, asAgreed := 0, true
 	for i := range results {
 		if results[i].Status.Answered() {
 			good++
 		} else {
 			seen[results[i].Status&7] = true
+			asAgreed = asAgreed && lookup.Agreed(&results[i])
 		}
 	}
 	switch {
@@ -91,6 +93,8 @@ func verdict(ctx context.Context, results []partition.Result) outcome {
 		return answered
 	case errors.Is(ctx.Err(), context.Canceled):
 		return cancelled
+	case good > 0 && asAgreed:
+		return agreed
 	case good > 0:
 		return partial
 	}

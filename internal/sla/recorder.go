@@ -113,7 +113,9 @@ func New(reg prometheus.Registerer, tables map[string]Target) (*Recorder, error)
 //
 // # What counts
 //
-// A lookup keeps the promise when it ends OK within the target. It breaks it
+// A lookup keeps the promise when it ends OK or PARTIAL_OK within the target: were
+// what its caller agreed to do without a loss, shedding optional keys to save the
+// promise would itself break it. It breaks it
 // when it takes longer, when keys are left unanswered (PARTIAL,
 // DEADLINE_EXCEEDED), or when it fails (UNAVAILABLE, RESOURCE_EXHAUSTED,
 // INTERNAL). What the caller got wrong (INVALID_ARGUMENT, NOT_FOUND,

@@ -52,7 +52,9 @@ var statusNames = [len(Counts{})]string{
 }
 
 // Codes are how a lookup can end: OK, PARTIAL when some keys were not answered,
-// or the name of a gRPC code.
+// PARTIAL_OK when the caller had agreed to do without those (optional keys that
+// were shed, keys that were not there at a soft deadline), or the name of a gRPC
+// code.
 func Codes() []string {
 	names := make([]string, len(codes))
 	for i, c := range codes {
@@ -94,6 +96,7 @@ var codes = [...]struct {
 	{"NOT_FOUND", faulty},
 	{"PERMISSION_DENIED", faulty},
 	{"CANCELLED", abandoned},
+	{"PARTIAL_OK", kept},
 }
 
 // indexOfInternal is the code of ends that have no name here.

@@ -36,6 +36,8 @@ func TestWhatCountsForThePromise(t *testing.T) {
 	}{
 		"an answer exactly at the target keeps it":            {"OK", target, outcome{1, 1, 1}},
 		"an answer a nanosecond later breaks it":              {"OK", target + 1, outcome{1, 0, 1}},
+		"a partial answer that was agreed to keeps it":        {"PARTIAL_OK", target, outcome{1, 1, 1}},
+		"a partial answer that was agreed to, but is late":    {"PARTIAL_OK", target + 1, outcome{1, 0, 1}},
 		"a partial answer breaks it":                          {"PARTIAL", time.Millisecond, outcome{1, 0, 1}},
 		"an own deadline shorter than the target breaks it":   {"DEADLINE_EXCEEDED", time.Millisecond, outcome{1, 0, 1}},
 		"a quick failure breaks it and is no latency":         {"UNAVAILABLE", time.Millisecond, outcome{1, 0, 0}},
@@ -65,7 +67,7 @@ func TestWhatCountsForThePromise(t *testing.T) {
 
 func TestEveryCodeHasItsPlace(t *testing.T) {
 	assert.Equal(t, []string{"OK", "PARTIAL", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "INTERNAL",
-		"INVALID_ARGUMENT", "NOT_FOUND", "PERMISSION_DENIED", "CANCELLED"}, Codes())
+		"INVALID_ARGUMENT", "NOT_FOUND", "PERMISSION_DENIED", "CANCELLED", "PARTIAL_OK"}, Codes())
 	for i, name := range Codes() {
 		assert.Equal(t, i, codeIndex(name))
 	}

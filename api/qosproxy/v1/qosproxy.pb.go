@@ -89,12 +89,14 @@ const (
 	KeyStatus_KEY_STATUS_FOUND KeyStatus = 1
 	// A replica answered and has no row for the key.
 	KeyStatus_KEY_STATUS_NOT_FOUND KeyStatus = 2
-	// The deadline passed before any replica answered.
+	// The deadline passed before any replica answered, or the lookup ended at its
+	// soft deadline without the key.
 	KeyStatus_KEY_STATUS_TIMED_OUT KeyStatus = 3
 	// No replica could be asked, or those asked could not reach the consistency
 	// level.
 	KeyStatus_KEY_STATUS_UNAVAILABLE KeyStatus = 4
-	// The proxy refused the key to protect itself or a host.
+	// The proxy refused the key to protect itself or a host, or the key is optional
+	// and was shed for the sake of others.
 	KeyStatus_KEY_STATUS_SHED KeyStatus = 5
 	// The rows exceed a limit of rows or bytes.
 	KeyStatus_KEY_STATUS_TOO_LARGE KeyStatus = 6
@@ -296,7 +298,20 @@ type BatchGetRequest struct {
 	Explain bool `protobuf:"varint,7,opt,name=explain,proto3" json:"explain,omitempty"`
 	// Bounds the lookup besides the deadline of the call; unset means the
 	// deadline alone or, without one, the timeout of the table.
-	Timeout       *durationpb.Duration `protobuf:"bytes,8,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	Timeout *durationpb.Duration `protobuf:"bytes,8,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// When to answer if `min_keys` keys are answered by then, from the start of the
+	// lookup; with fewer it is answered as soon as they are, and at its deadline at
+	// the latest. Keys that are not there by then are KEY_STATUS_TIMED_OUT, with an
+	// error that says so, and are in `unprocessed_keys`. No more than `timeout`; one
+	// that is not before the deadline has no effect. Unset waits for every key.
+	SoftDeadline *durationpb.Duration `protobuf:"bytes,9,opt,name=soft_deadline,json=softDeadline,proto3" json:"soft_deadline,omitempty"`
+	// How many keys must be answered (found or not found) for the lookup to end at
+	// its soft deadline; 0 is 1. Optional keys do not count, unless all are
+	// optional. Only with `soft_deadline`.
+	MinKeys int32 `protobuf:"varint,10,opt,name=min_keys,json=minKeys,proto3" json:"min_keys,omitempty"`
+	// Positions of the keys that the caller can do without. They are the first that
+	// the proxy sheds under load: KEY_STATUS_SHED, at once and unread.
+	OptionalKeys  []int32 `protobuf:"varint,11,rep,packed,name=optional_keys,json=optionalKeys,proto3" json:"optional_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -383,6 +398,27 @@ func (x *BatchGetRequest) GetExplain() bool {
 func (x *BatchGetRequest) GetTimeout() *durationpb.Duration {
 	if x != nil {
 		return x.Timeout
+	}
+	return nil
+}
+
+func (x *BatchGetRequest) GetSoftDeadline() *durationpb.Duration {
+	if x != nil {
+		return x.SoftDeadline
+	}
+	return nil
+}
+
+func (x *BatchGetRequest) GetMinKeys() int32 {
+	if x != nil {
+		return x.MinKeys
+	}
+	return 0
+}
+
+func (x *BatchGetRequest) GetOptionalKeys() []int32 {
+	if x != nil {
+		return x.OptionalKeys
 	}
 	return nil
 }
@@ -499,7 +535,20 @@ type StreamBatchGetRequest struct {
 	Encoding Encoding `protobuf:"varint,6,opt,name=encoding,proto3,enum=qosproxy.v1.Encoding" json:"encoding,omitempty"`
 	// Bounds the lookup besides the deadline of the call; unset means the
 	// deadline alone or, without one, the timeout of the table.
-	Timeout       *durationpb.Duration `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	Timeout *durationpb.Duration `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// When to answer if `min_keys` keys are answered by then, from the start of the
+	// lookup; with fewer it is answered as soon as they are, and at its deadline at
+	// the latest. Keys that are not there by then are KEY_STATUS_TIMED_OUT, with an
+	// error that says so, and are in `unprocessed_keys`. No more than `timeout`; one
+	// that is not before the deadline has no effect. Unset waits for every key.
+	SoftDeadline *durationpb.Duration `protobuf:"bytes,8,opt,name=soft_deadline,json=softDeadline,proto3" json:"soft_deadline,omitempty"`
+	// How many keys must be answered (found or not found) for the lookup to end at
+	// its soft deadline; 0 is 1. Optional keys do not count, unless all are
+	// optional. Only with `soft_deadline`.
+	MinKeys int32 `protobuf:"varint,9,opt,name=min_keys,json=minKeys,proto3" json:"min_keys,omitempty"`
+	// Positions of the keys that the caller can do without. They are the first that
+	// the proxy sheds under load: KEY_STATUS_SHED, at once and unread.
+	OptionalKeys  []int32 `protobuf:"varint,10,rep,packed,name=optional_keys,json=optionalKeys,proto3" json:"optional_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -579,6 +628,27 @@ func (x *StreamBatchGetRequest) GetEncoding() Encoding {
 func (x *StreamBatchGetRequest) GetTimeout() *durationpb.Duration {
 	if x != nil {
 		return x.Timeout
+	}
+	return nil
+}
+
+func (x *StreamBatchGetRequest) GetSoftDeadline() *durationpb.Duration {
+	if x != nil {
+		return x.SoftDeadline
+	}
+	return nil
+}
+
+func (x *StreamBatchGetRequest) GetMinKeys() int32 {
+	if x != nil {
+		return x.MinKeys
+	}
+	return 0
+}
+
+func (x *StreamBatchGetRequest) GetOptionalKeys() []int32 {
+	if x != nil {
+		return x.OptionalKeys
 	}
 	return nil
 }
@@ -1668,7 +1738,12 @@ type Explanation struct {
 	// The plan of the first sub-queries.
 	Plan *Plan `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
 	// Every sub-query, in the order they were sent.
-	Attempts      []*Attempt `protobuf:"bytes,2,rep,name=attempts,proto3" json:"attempts,omitempty"`
+	Attempts []*Attempt `protobuf:"bytes,2,rep,name=attempts,proto3" json:"attempts,omitempty"`
+	// When the lookup would have ended at the latest, from its start.
+	Deadline *durationpb.Duration `protobuf:"bytes,3,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// When it was to end if it had the keys it needed, from its start; unset without
+	// a soft deadline, or with one that had no effect.
+	SoftDeadline  *durationpb.Duration `protobuf:"bytes,4,opt,name=soft_deadline,json=softDeadline,proto3" json:"soft_deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1717,13 +1792,32 @@ func (x *Explanation) GetAttempts() []*Attempt {
 	return nil
 }
 
+func (x *Explanation) GetDeadline() *durationpb.Duration {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+func (x *Explanation) GetSoftDeadline() *durationpb.Duration {
+	if x != nil {
+		return x.SoftDeadline
+	}
+	return nil
+}
+
 // Plan is which host is asked for which keys.
 type Plan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The keys of the request, by position.
 	Keys []*PlannedKey `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
 	// The sub-queries.
-	Groups        []*PlannedGroup `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
+	Groups []*PlannedGroup `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
+	// The replicas of the keys, by address.
+	Hosts []*PlannedHost `protobuf:"bytes,3,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// Whether so many hosts were late that the proxy took it for load: then no host
+	// is avoided for being slow, and nothing is hedged.
+	Stressed      bool `protobuf:"varint,4,opt,name=stressed,proto3" json:"stressed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1772,6 +1866,79 @@ func (x *Plan) GetGroups() []*PlannedGroup {
 	return nil
 }
 
+func (x *Plan) GetHosts() []*PlannedHost {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+func (x *Plan) GetStressed() bool {
+	if x != nil {
+		return x.Stressed
+	}
+	return false
+}
+
+// PlannedHost is a replica of some key of a plan.
+type PlannedHost struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The host.
+	Host *Host `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	// Why it is asked only for keys that have no other replica: suspect (it owes an
+	// answer for too long), stalled (it answers nothing while others do), probing (it
+	// was suspect and has yet to show that it is well), ejected (it failed again and
+	// again) or full (it owes as many answers as it may). Empty when it is not
+	// avoided.
+	Avoided       string `protobuf:"bytes,2,opt,name=avoided,proto3" json:"avoided,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlannedHost) Reset() {
+	*x = PlannedHost{}
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlannedHost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlannedHost) ProtoMessage() {}
+
+func (x *PlannedHost) ProtoReflect() protoreflect.Message {
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlannedHost.ProtoReflect.Descriptor instead.
+func (*PlannedHost) Descriptor() ([]byte, []int) {
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *PlannedHost) GetHost() *Host {
+	if x != nil {
+		return x.Host
+	}
+	return nil
+}
+
+func (x *PlannedHost) GetAvoided() string {
+	if x != nil {
+		return x.Avoided
+	}
+	return ""
+}
+
 // PlannedKey is one key of a plan.
 type PlannedKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1780,7 +1947,7 @@ type PlannedKey struct {
 	// The addresses of all replicas, in ring order.
 	Replicas []string `protobuf:"bytes,2,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	// The position in Plan.groups of the group that asks the key; unset when no
-	// host can be asked for it.
+	// host can be asked for it, or it is shed.
 	Group         *int32 `protobuf:"varint,3,opt,name=group,proto3,oneof" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1788,7 +1955,7 @@ type PlannedKey struct {
 
 func (x *PlannedKey) Reset() {
 	*x = PlannedKey{}
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[22]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1800,7 +1967,7 @@ func (x *PlannedKey) String() string {
 func (*PlannedKey) ProtoMessage() {}
 
 func (x *PlannedKey) ProtoReflect() protoreflect.Message {
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[22]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1813,7 +1980,7 @@ func (x *PlannedKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedKey.ProtoReflect.Descriptor instead.
 func (*PlannedKey) Descriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{22}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PlannedKey) GetToken() int64 {
@@ -1850,7 +2017,7 @@ type PlannedGroup struct {
 
 func (x *PlannedGroup) Reset() {
 	*x = PlannedGroup{}
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[23]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1862,7 +2029,7 @@ func (x *PlannedGroup) String() string {
 func (*PlannedGroup) ProtoMessage() {}
 
 func (x *PlannedGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[23]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1875,7 +2042,7 @@ func (x *PlannedGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedGroup.ProtoReflect.Descriptor instead.
 func (*PlannedGroup) Descriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{23}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PlannedGroup) GetHost() *Host {
@@ -1908,14 +2075,22 @@ type Attempt struct {
 	// What became of it.
 	Outcome AttemptOutcome `protobuf:"varint,6,opt,name=outcome,proto3,enum=qosproxy.v1.AttemptOutcome" json:"outcome,omitempty"`
 	// The reason of a failure, one word such as timeout; empty otherwise.
-	Error         string `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"`
+	// After what time from its start it is late, and its keys are asked of other
+	// replicas; unset for never.
+	HedgeAfter *durationpb.Duration `protobuf:"bytes,8,opt,name=hedge_after,json=hedgeAfter,proto3" json:"hedge_after,omitempty"`
+	// Why its keys were not asked of other replicas although it was late: budget (the
+	// hedge budget was spent), load (so much was late that hedges would have added to
+	// it), deadline (too little time was left) or replicas (every other one had been
+	// asked, or owed too many answers). Empty when they were, or it was not late.
+	NotHedged     string `protobuf:"bytes,9,opt,name=not_hedged,json=notHedged,proto3" json:"not_hedged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[24]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1927,7 +2102,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[24]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1940,7 +2115,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{24}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Attempt) GetHost() string {
@@ -1992,6 +2167,20 @@ func (x *Attempt) GetError() string {
 	return ""
 }
 
+func (x *Attempt) GetHedgeAfter() *durationpb.Duration {
+	if x != nil {
+		return x.HedgeAfter
+	}
+	return nil
+}
+
+func (x *Attempt) GetNotHedged() string {
+	if x != nil {
+		return x.NotHedged
+	}
+	return ""
+}
+
 // Host is one node of the cluster.
 type Host struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2013,7 +2202,7 @@ type Host struct {
 
 func (x *Host) Reset() {
 	*x = Host{}
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[25]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2025,7 +2214,7 @@ func (x *Host) String() string {
 func (*Host) ProtoMessage() {}
 
 func (x *Host) ProtoReflect() protoreflect.Message {
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[25]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2038,7 +2227,7 @@ func (x *Host) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Host.ProtoReflect.Descriptor instead.
 func (*Host) Descriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{25}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Host) GetId() string {
@@ -2087,7 +2276,7 @@ var File_qosproxy_v1_qosproxy_proto protoreflect.FileDescriptor
 
 const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\n" +
-	"\x1aqosproxy/v1/qosproxy.proto\x12\vqosproxy.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17qosproxy/v1/value.proto\"\xa9\x02\n" +
+	"\x1aqosproxy/v1/qosproxy.proto\x12\vqosproxy.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17qosproxy/v1/value.proto\"\xa9\x03\n" +
 	"\x0fBatchGetRequest\x12\x1a\n" +
 	"\bkeyspace\x18\x01 \x01(\tR\bkeyspace\x12\x14\n" +
 	"\x05table\x18\x02 \x01(\tR\x05table\x12$\n" +
@@ -2096,14 +2285,18 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\rlimit_per_key\x18\x05 \x01(\x05R\vlimitPerKey\x121\n" +
 	"\bencoding\x18\x06 \x01(\x0e2\x15.qosproxy.v1.EncodingR\bencoding\x12\x18\n" +
 	"\aexplain\x18\a \x01(\bR\aexplain\x123\n" +
-	"\atimeout\x18\b \x01(\v2\x19.google.protobuf.DurationR\atimeout\"\x9e\x02\n" +
+	"\atimeout\x18\b \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12>\n" +
+	"\rsoft_deadline\x18\t \x01(\v2\x19.google.protobuf.DurationR\fsoftDeadline\x12\x19\n" +
+	"\bmin_keys\x18\n" +
+	" \x01(\x05R\aminKeys\x12#\n" +
+	"\roptional_keys\x18\v \x03(\x05R\foptionalKeys\"\x9e\x02\n" +
 	"\x10BatchGetResponse\x12-\n" +
 	"\acolumns\x18\x01 \x03(\v2\x13.qosproxy.v1.ColumnR\acolumns\x120\n" +
 	"\aresults\x18\x02 \x03(\v2\x16.qosproxy.v1.KeyResultR\aresults\x12\x18\n" +
 	"\apartial\x18\x03 \x01(\bR\apartial\x12)\n" +
 	"\x10unprocessed_keys\x18\x04 \x03(\x05R\x0funprocessedKeys\x12(\n" +
 	"\x05stats\x18\x05 \x01(\v2\x12.qosproxy.v1.StatsR\x05stats\x12:\n" +
-	"\vexplanation\x18\x06 \x01(\v2\x18.qosproxy.v1.ExplanationR\vexplanation\"\x95\x02\n" +
+	"\vexplanation\x18\x06 \x01(\v2\x18.qosproxy.v1.ExplanationR\vexplanation\"\x95\x03\n" +
 	"\x15StreamBatchGetRequest\x12\x1a\n" +
 	"\bkeyspace\x18\x01 \x01(\tR\bkeyspace\x12\x14\n" +
 	"\x05table\x18\x02 \x01(\tR\x05table\x12$\n" +
@@ -2111,7 +2304,11 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\acolumns\x18\x04 \x03(\tR\acolumns\x12\"\n" +
 	"\rlimit_per_key\x18\x05 \x01(\x05R\vlimitPerKey\x121\n" +
 	"\bencoding\x18\x06 \x01(\x0e2\x15.qosproxy.v1.EncodingR\bencoding\x123\n" +
-	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\atimeout\"\xc2\x01\n" +
+	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12>\n" +
+	"\rsoft_deadline\x18\b \x01(\v2\x19.google.protobuf.DurationR\fsoftDeadline\x12\x19\n" +
+	"\bmin_keys\x18\t \x01(\x05R\aminKeys\x12#\n" +
+	"\roptional_keys\x18\n" +
+	" \x03(\x05R\foptionalKeys\"\xc2\x01\n" +
 	"\x16StreamBatchGetResponse\x123\n" +
 	"\x06header\x18\x01 \x01(\v2\x19.qosproxy.v1.StreamHeaderH\x00R\x06header\x123\n" +
 	"\x06result\x18\x02 \x01(\v2\x19.qosproxy.v1.StreamResultH\x00R\x06result\x126\n" +
@@ -2178,13 +2375,20 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"subQueries\x12\x16\n" +
 	"\x06hedges\x18\x04 \x01(\x05R\x06hedges\x12\x1c\n" +
 	"\tfailovers\x18\x05 \x01(\x05R\tfailovers\x123\n" +
-	"\aelapsed\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\aelapsed\"f\n" +
+	"\aelapsed\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\aelapsed\"\xdd\x01\n" +
 	"\vExplanation\x12%\n" +
 	"\x04plan\x18\x01 \x01(\v2\x11.qosproxy.v1.PlanR\x04plan\x120\n" +
-	"\battempts\x18\x02 \x03(\v2\x14.qosproxy.v1.AttemptR\battempts\"f\n" +
+	"\battempts\x18\x02 \x03(\v2\x14.qosproxy.v1.AttemptR\battempts\x125\n" +
+	"\bdeadline\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12>\n" +
+	"\rsoft_deadline\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\fsoftDeadline\"\xb2\x01\n" +
 	"\x04Plan\x12+\n" +
 	"\x04keys\x18\x01 \x03(\v2\x17.qosproxy.v1.PlannedKeyR\x04keys\x121\n" +
-	"\x06groups\x18\x02 \x03(\v2\x19.qosproxy.v1.PlannedGroupR\x06groups\"c\n" +
+	"\x06groups\x18\x02 \x03(\v2\x19.qosproxy.v1.PlannedGroupR\x06groups\x12.\n" +
+	"\x05hosts\x18\x03 \x03(\v2\x18.qosproxy.v1.PlannedHostR\x05hosts\x12\x1a\n" +
+	"\bstressed\x18\x04 \x01(\bR\bstressed\"N\n" +
+	"\vPlannedHost\x12%\n" +
+	"\x04host\x18\x01 \x01(\v2\x11.qosproxy.v1.HostR\x04host\x12\x18\n" +
+	"\aavoided\x18\x02 \x01(\tR\aavoided\"c\n" +
 	"\n" +
 	"PlannedKey\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x12R\x05token\x12\x1a\n" +
@@ -2193,7 +2397,7 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\x06_group\"I\n" +
 	"\fPlannedGroup\x12%\n" +
 	"\x04host\x18\x01 \x01(\v2\x11.qosproxy.v1.HostR\x04host\x12\x12\n" +
-	"\x04keys\x18\x02 \x03(\x05R\x04keys\"\x8a\x02\n" +
+	"\x04keys\x18\x02 \x03(\x05R\x04keys\"\xe5\x02\n" +
 	"\aAttempt\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12,\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x18.qosproxy.v1.AttemptKindR\x04kind\x12\x12\n" +
@@ -2201,7 +2405,11 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\x05start\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05start\x12+\n" +
 	"\x03end\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x03end\x125\n" +
 	"\aoutcome\x18\x06 \x01(\x0e2\x1b.qosproxy.v1.AttemptOutcomeR\aoutcome\x12\x14\n" +
-	"\x05error\x18\a \x01(\tR\x05error\"\x96\x01\n" +
+	"\x05error\x18\a \x01(\tR\x05error\x12:\n" +
+	"\vhedge_after\x18\b \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"hedgeAfter\x12\x1d\n" +
+	"\n" +
+	"not_hedged\x18\t \x01(\tR\tnotHedged\"\x96\x01\n" +
 	"\x04Host\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x1e\n" +
@@ -2257,7 +2465,7 @@ func file_qosproxy_v1_qosproxy_proto_rawDescGZIP() []byte {
 }
 
 var file_qosproxy_v1_qosproxy_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_qosproxy_v1_qosproxy_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_qosproxy_v1_qosproxy_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_qosproxy_v1_qosproxy_proto_goTypes = []any{
 	(Encoding)(0),                  // 0: qosproxy.v1.Encoding
 	(KeyStatus)(0),                 // 1: qosproxy.v1.KeyStatus
@@ -2285,69 +2493,77 @@ var file_qosproxy_v1_qosproxy_proto_goTypes = []any{
 	(*Stats)(nil),                  // 23: qosproxy.v1.Stats
 	(*Explanation)(nil),            // 24: qosproxy.v1.Explanation
 	(*Plan)(nil),                   // 25: qosproxy.v1.Plan
-	(*PlannedKey)(nil),             // 26: qosproxy.v1.PlannedKey
-	(*PlannedGroup)(nil),           // 27: qosproxy.v1.PlannedGroup
-	(*Attempt)(nil),                // 28: qosproxy.v1.Attempt
-	(*Host)(nil),                   // 29: qosproxy.v1.Host
-	(*durationpb.Duration)(nil),    // 30: google.protobuf.Duration
-	(*Column)(nil),                 // 31: qosproxy.v1.Column
-	(*Value)(nil),                  // 32: qosproxy.v1.Value
+	(*PlannedHost)(nil),            // 26: qosproxy.v1.PlannedHost
+	(*PlannedKey)(nil),             // 27: qosproxy.v1.PlannedKey
+	(*PlannedGroup)(nil),           // 28: qosproxy.v1.PlannedGroup
+	(*Attempt)(nil),                // 29: qosproxy.v1.Attempt
+	(*Host)(nil),                   // 30: qosproxy.v1.Host
+	(*durationpb.Duration)(nil),    // 31: google.protobuf.Duration
+	(*Column)(nil),                 // 32: qosproxy.v1.Column
+	(*Value)(nil),                  // 33: qosproxy.v1.Value
 }
 var file_qosproxy_v1_qosproxy_proto_depIdxs = []int32{
 	20, // 0: qosproxy.v1.BatchGetRequest.keys:type_name -> qosproxy.v1.Key
 	0,  // 1: qosproxy.v1.BatchGetRequest.encoding:type_name -> qosproxy.v1.Encoding
-	30, // 2: qosproxy.v1.BatchGetRequest.timeout:type_name -> google.protobuf.Duration
-	31, // 3: qosproxy.v1.BatchGetResponse.columns:type_name -> qosproxy.v1.Column
-	21, // 4: qosproxy.v1.BatchGetResponse.results:type_name -> qosproxy.v1.KeyResult
-	23, // 5: qosproxy.v1.BatchGetResponse.stats:type_name -> qosproxy.v1.Stats
-	24, // 6: qosproxy.v1.BatchGetResponse.explanation:type_name -> qosproxy.v1.Explanation
-	20, // 7: qosproxy.v1.StreamBatchGetRequest.keys:type_name -> qosproxy.v1.Key
-	0,  // 8: qosproxy.v1.StreamBatchGetRequest.encoding:type_name -> qosproxy.v1.Encoding
-	30, // 9: qosproxy.v1.StreamBatchGetRequest.timeout:type_name -> google.protobuf.Duration
-	8,  // 10: qosproxy.v1.StreamBatchGetResponse.header:type_name -> qosproxy.v1.StreamHeader
-	9,  // 11: qosproxy.v1.StreamBatchGetResponse.result:type_name -> qosproxy.v1.StreamResult
-	10, // 12: qosproxy.v1.StreamBatchGetResponse.summary:type_name -> qosproxy.v1.StreamSummary
-	31, // 13: qosproxy.v1.StreamHeader.columns:type_name -> qosproxy.v1.Column
-	21, // 14: qosproxy.v1.StreamResult.result:type_name -> qosproxy.v1.KeyResult
-	23, // 15: qosproxy.v1.StreamSummary.stats:type_name -> qosproxy.v1.Stats
-	20, // 16: qosproxy.v1.ExplainRequest.keys:type_name -> qosproxy.v1.Key
-	25, // 17: qosproxy.v1.ExplainResponse.plan:type_name -> qosproxy.v1.Plan
-	29, // 18: qosproxy.v1.DescribeRingResponse.hosts:type_name -> qosproxy.v1.Host
-	15, // 19: qosproxy.v1.DescribeRingResponse.keyspaces:type_name -> qosproxy.v1.KeyspaceRing
-	16, // 20: qosproxy.v1.KeyspaceRing.ranges:type_name -> qosproxy.v1.TokenRange
-	19, // 21: qosproxy.v1.ListTablesResponse.tables:type_name -> qosproxy.v1.Table
-	31, // 22: qosproxy.v1.Table.partition_key:type_name -> qosproxy.v1.Column
-	31, // 23: qosproxy.v1.Table.columns:type_name -> qosproxy.v1.Column
-	30, // 24: qosproxy.v1.Table.timeout:type_name -> google.protobuf.Duration
-	32, // 25: qosproxy.v1.Key.components:type_name -> qosproxy.v1.Value
-	1,  // 26: qosproxy.v1.KeyResult.status:type_name -> qosproxy.v1.KeyStatus
-	22, // 27: qosproxy.v1.KeyResult.rows:type_name -> qosproxy.v1.Row
-	32, // 28: qosproxy.v1.Row.values:type_name -> qosproxy.v1.Value
-	30, // 29: qosproxy.v1.Stats.elapsed:type_name -> google.protobuf.Duration
-	25, // 30: qosproxy.v1.Explanation.plan:type_name -> qosproxy.v1.Plan
-	28, // 31: qosproxy.v1.Explanation.attempts:type_name -> qosproxy.v1.Attempt
-	26, // 32: qosproxy.v1.Plan.keys:type_name -> qosproxy.v1.PlannedKey
-	27, // 33: qosproxy.v1.Plan.groups:type_name -> qosproxy.v1.PlannedGroup
-	29, // 34: qosproxy.v1.PlannedGroup.host:type_name -> qosproxy.v1.Host
-	2,  // 35: qosproxy.v1.Attempt.kind:type_name -> qosproxy.v1.AttemptKind
-	30, // 36: qosproxy.v1.Attempt.start:type_name -> google.protobuf.Duration
-	30, // 37: qosproxy.v1.Attempt.end:type_name -> google.protobuf.Duration
-	3,  // 38: qosproxy.v1.Attempt.outcome:type_name -> qosproxy.v1.AttemptOutcome
-	4,  // 39: qosproxy.v1.QosProxy.BatchGet:input_type -> qosproxy.v1.BatchGetRequest
-	6,  // 40: qosproxy.v1.QosProxy.StreamBatchGet:input_type -> qosproxy.v1.StreamBatchGetRequest
-	11, // 41: qosproxy.v1.QosProxy.Explain:input_type -> qosproxy.v1.ExplainRequest
-	13, // 42: qosproxy.v1.QosProxy.DescribeRing:input_type -> qosproxy.v1.DescribeRingRequest
-	17, // 43: qosproxy.v1.QosProxy.ListTables:input_type -> qosproxy.v1.ListTablesRequest
-	5,  // 44: qosproxy.v1.QosProxy.BatchGet:output_type -> qosproxy.v1.BatchGetResponse
-	7,  // 45: qosproxy.v1.QosProxy.StreamBatchGet:output_type -> qosproxy.v1.StreamBatchGetResponse
-	12, // 46: qosproxy.v1.QosProxy.Explain:output_type -> qosproxy.v1.ExplainResponse
-	14, // 47: qosproxy.v1.QosProxy.DescribeRing:output_type -> qosproxy.v1.DescribeRingResponse
-	18, // 48: qosproxy.v1.QosProxy.ListTables:output_type -> qosproxy.v1.ListTablesResponse
-	44, // [44:49] is the sub-list for method output_type
-	39, // [39:44] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	31, // 2: qosproxy.v1.BatchGetRequest.timeout:type_name -> google.protobuf.Duration
+	31, // 3: qosproxy.v1.BatchGetRequest.soft_deadline:type_name -> google.protobuf.Duration
+	32, // 4: qosproxy.v1.BatchGetResponse.columns:type_name -> qosproxy.v1.Column
+	21, // 5: qosproxy.v1.BatchGetResponse.results:type_name -> qosproxy.v1.KeyResult
+	23, // 6: qosproxy.v1.BatchGetResponse.stats:type_name -> qosproxy.v1.Stats
+	24, // 7: qosproxy.v1.BatchGetResponse.explanation:type_name -> qosproxy.v1.Explanation
+	20, // 8: qosproxy.v1.StreamBatchGetRequest.keys:type_name -> qosproxy.v1.Key
+	0,  // 9: qosproxy.v1.StreamBatchGetRequest.encoding:type_name -> qosproxy.v1.Encoding
+	31, // 10: qosproxy.v1.StreamBatchGetRequest.timeout:type_name -> google.protobuf.Duration
+	31, // 11: qosproxy.v1.StreamBatchGetRequest.soft_deadline:type_name -> google.protobuf.Duration
+	8,  // 12: qosproxy.v1.StreamBatchGetResponse.header:type_name -> qosproxy.v1.StreamHeader
+	9,  // 13: qosproxy.v1.StreamBatchGetResponse.result:type_name -> qosproxy.v1.StreamResult
+	10, // 14: qosproxy.v1.StreamBatchGetResponse.summary:type_name -> qosproxy.v1.StreamSummary
+	32, // 15: qosproxy.v1.StreamHeader.columns:type_name -> qosproxy.v1.Column
+	21, // 16: qosproxy.v1.StreamResult.result:type_name -> qosproxy.v1.KeyResult
+	23, // 17: qosproxy.v1.StreamSummary.stats:type_name -> qosproxy.v1.Stats
+	20, // 18: qosproxy.v1.ExplainRequest.keys:type_name -> qosproxy.v1.Key
+	25, // 19: qosproxy.v1.ExplainResponse.plan:type_name -> qosproxy.v1.Plan
+	30, // 20: qosproxy.v1.DescribeRingResponse.hosts:type_name -> qosproxy.v1.Host
+	15, // 21: qosproxy.v1.DescribeRingResponse.keyspaces:type_name -> qosproxy.v1.KeyspaceRing
+	16, // 22: qosproxy.v1.KeyspaceRing.ranges:type_name -> qosproxy.v1.TokenRange
+	19, // 23: qosproxy.v1.ListTablesResponse.tables:type_name -> qosproxy.v1.Table
+	32, // 24: qosproxy.v1.Table.partition_key:type_name -> qosproxy.v1.Column
+	32, // 25: qosproxy.v1.Table.columns:type_name -> qosproxy.v1.Column
+	31, // 26: qosproxy.v1.Table.timeout:type_name -> google.protobuf.Duration
+	33, // 27: qosproxy.v1.Key.components:type_name -> qosproxy.v1.Value
+	1,  // 28: qosproxy.v1.KeyResult.status:type_name -> qosproxy.v1.KeyStatus
+	22, // 29: qosproxy.v1.KeyResult.rows:type_name -> qosproxy.v1.Row
+	33, // 30: qosproxy.v1.Row.values:type_name -> qosproxy.v1.Value
+	31, // 31: qosproxy.v1.Stats.elapsed:type_name -> google.protobuf.Duration
+	25, // 32: qosproxy.v1.Explanation.plan:type_name -> qosproxy.v1.Plan
+	29, // 33: qosproxy.v1.Explanation.attempts:type_name -> qosproxy.v1.Attempt
+	31, // 34: qosproxy.v1.Explanation.deadline:type_name -> google.protobuf.Duration
+	31, // 35: qosproxy.v1.Explanation.soft_deadline:type_name -> google.protobuf.Duration
+	27, // 36: qosproxy.v1.Plan.keys:type_name -> qosproxy.v1.PlannedKey
+	28, // 37: qosproxy.v1.Plan.groups:type_name -> qosproxy.v1.PlannedGroup
+	26, // 38: qosproxy.v1.Plan.hosts:type_name -> qosproxy.v1.PlannedHost
+	30, // 39: qosproxy.v1.PlannedHost.host:type_name -> qosproxy.v1.Host
+	30, // 40: qosproxy.v1.PlannedGroup.host:type_name -> qosproxy.v1.Host
+	2,  // 41: qosproxy.v1.Attempt.kind:type_name -> qosproxy.v1.AttemptKind
+	31, // 42: qosproxy.v1.Attempt.start:type_name -> google.protobuf.Duration
+	31, // 43: qosproxy.v1.Attempt.end:type_name -> google.protobuf.Duration
+	3,  // 44: qosproxy.v1.Attempt.outcome:type_name -> qosproxy.v1.AttemptOutcome
+	31, // 45: qosproxy.v1.Attempt.hedge_after:type_name -> google.protobuf.Duration
+	4,  // 46: qosproxy.v1.QosProxy.BatchGet:input_type -> qosproxy.v1.BatchGetRequest
+	6,  // 47: qosproxy.v1.QosProxy.StreamBatchGet:input_type -> qosproxy.v1.StreamBatchGetRequest
+	11, // 48: qosproxy.v1.QosProxy.Explain:input_type -> qosproxy.v1.ExplainRequest
+	13, // 49: qosproxy.v1.QosProxy.DescribeRing:input_type -> qosproxy.v1.DescribeRingRequest
+	17, // 50: qosproxy.v1.QosProxy.ListTables:input_type -> qosproxy.v1.ListTablesRequest
+	5,  // 51: qosproxy.v1.QosProxy.BatchGet:output_type -> qosproxy.v1.BatchGetResponse
+	7,  // 52: qosproxy.v1.QosProxy.StreamBatchGet:output_type -> qosproxy.v1.StreamBatchGetResponse
+	12, // 53: qosproxy.v1.QosProxy.Explain:output_type -> qosproxy.v1.ExplainResponse
+	14, // 54: qosproxy.v1.QosProxy.DescribeRing:output_type -> qosproxy.v1.DescribeRingResponse
+	18, // 55: qosproxy.v1.QosProxy.ListTables:output_type -> qosproxy.v1.ListTablesResponse
+	51, // [51:56] is the sub-list for method output_type
+	46, // [46:51] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_qosproxy_v1_qosproxy_proto_init() }
@@ -2361,14 +2577,14 @@ func file_qosproxy_v1_qosproxy_proto_init() {
 		(*StreamBatchGetResponse_Result)(nil),
 		(*StreamBatchGetResponse_Summary)(nil),
 	}
-	file_qosproxy_v1_qosproxy_proto_msgTypes[22].OneofWrappers = []any{}
+	file_qosproxy_v1_qosproxy_proto_msgTypes[23].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_qosproxy_v1_qosproxy_proto_rawDesc), len(file_qosproxy_v1_qosproxy_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -42,6 +42,10 @@ const (
 // without deadline and without `timeout` has the timeout configured for the
 // table.
 //
+// Soft deadlines. A caller that can use a part of the answer says from which moment
+// on (`soft_deadline`) and how large a part (`min_keys`). Outstanding sub-queries are
+// cancelled when the lookup ends.
+//
 // Errors. A call fails as a whole with
 //
 //	INVALID_ARGUMENT    the request breaks a rule; a google.rpc.BadRequest
@@ -157,6 +161,10 @@ func (c *qosProxyClient) ListTables(ctx context.Context, in *ListTablesRequest, 
 // answered are returned, and the others are KEY_STATUS_TIMED_OUT. A call
 // without deadline and without `timeout` has the timeout configured for the
 // table.
+//
+// Soft deadlines. A caller that can use a part of the answer says from which moment
+// on (`soft_deadline`) and how large a part (`min_keys`). Outstanding sub-queries are
+// cancelled when the lookup ends.
 //
 // Errors. A call fails as a whole with
 //

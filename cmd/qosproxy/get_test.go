@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+)
+
+// scripted is a proxy of one table, t of keyspace k, that answers as it is told.
+type scripted struct {
+	qosproxyv1.UnimplementedQosProxyServer
+	asked *qosproxyv1.BatchGetRequest
+	resp  *qosproxyv1.BatchGetResponse
+}
+
+func (s *scripted) ListTables(context.Context, *qosproxyv1.ListTablesRequest) (*qosproxyv1.ListTablesResponse, error) {
+	text := &qosproxyv1.Type{Kind: qosproxyv1.TypeKind_TYPE_KIND_TEXT, Name: "text"}
+	return &qosproxyv1.ListTablesResponse{Tables: []*qosproxyv1.Table{{Keyspace: "k", Name: "t",
+		PartitionKey: []*qosproxyv1.Column{{Name: "id", Type: text}}, Columns: []*qosproxyv1.Column{{Name: "id", Type: text}}}}}, nil
+}
+
+func (s *scripted) BatchGet(_ context.Context, in *qosproxyv1.BatchGetRequest) (*qosproxyv1.BatchGetResponse, error) {
+	s.asked = in
+	return s.resp, nil
+}
+
+func (s *scripted) serve(t *testing.T) (addr string) {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	g := grpc.NewServer()
+	qosproxyv1.RegisterQosProxyServer(g, s)
+	go func() { _ = g.Serve(l) }()
+	t.Cleanup(g.Stop)
+	return l.Addr().String()
+}
+
+func explained() *qosproxyv1.BatchGetResponse {
+	ms := func(n int) *durationpb.Duration { return durationpb.New(time.Duration(n) * time.Millisecond) }
+	host := &qosproxyv1.Host{Address: "10.0.0.1:9042", Datacenter: "dc1", Rack: "r1"}
+	return &qosproxyv1.BatchGetResponse{
+		Results: []*qosproxyv1.KeyResult{{Status: qosproxyv1.KeyStatus_KEY_STATUS_NOT_FOUND},
+			{Status: qosproxyv1.KeyStatus_KEY_STATUS_TIMED_OUT, Error: "the lookup ended at its soft deadline of 20ms with 1 of 2 keys"}},
+		Partial: true, UnprocessedKeys: []int32{1}, Stats: &qosproxyv1.Stats{Keys: 2, Groups: 1, SubQueries: 1, Elapsed: ms(20)},
+		Explanation: &qosproxyv1.Explanation{
+			Plan: &qosproxyv1.Plan{
+				Keys:   []*qosproxyv1.PlannedKey{{Token: 1<<62 + 1, Replicas: []string{"10.0.0.1:9042"}, Group: new(int32)}, {Token: 5}},
+				Groups: []*qosproxyv1.PlannedGroup{{Host: host, Keys: []int32{0}}},
+				Hosts:  []*qosproxyv1.PlannedHost{{Host: host, Avoided: "probing"}},
+			},
+			Attempts: []*qosproxyv1.Attempt{{Host: "10.0.0.1:9042", Kind: qosproxyv1.AttemptKind_ATTEMPT_KIND_FIRST, Keys: []int32{0}, Start: ms(0), End: ms(20),
+				Outcome: qosproxyv1.AttemptOutcome_ATTEMPT_OUTCOME_PENDING, HedgeAfter: ms(15), NotHedged: "load"}},
+			Deadline: ms(125), SoftDeadline: ms(20),
+		},
+	}
+}
+
+func TestGetDrawsHowALookupWasAsked(t *testing.T) {
+	s := &scripted{resp: explained()}
+	out, err := execute(t, "get", "k.t", "a", "b", "--addr", s.serve(t), "--explain", "--soft-deadline", "20ms", "--min-keys", "1")
+	require.ErrorContains(t, err, "1 of 2 keys were not answered")
+	for _, says := range []string{"A  10.0.0.1:9042  rack r1  avoided: probing", "4611686018427387905", "1 key asked of nobody", "A first", "pending",
+		"not hedged: too much is late", "soft deadline 20 ms", "ended at its soft deadline"} {
+		assert.Contains(t, out, says)
+	}
+	assert.NotContains(t, out, "\x1b", "no colour in a pipe")
+	assert.EqualValues(t, 1, s.asked.GetMinKeys())
+	assert.Equal(t, 20*time.Millisecond, s.asked.GetSoftDeadline().AsDuration())
+	assert.True(t, s.asked.GetExplain())
+}
+
+func TestGetExplainsInJSONAsTheHTTPDoorDoes(t *testing.T) {
+	s := &scripted{resp: explained()}
+	out, err := execute(t, "get", "k.t", "a", "b", "--addr", s.serve(t), "--explain", "-o", "json")
+	require.Error(t, err)
+	var got struct {
+		Explain     json.RawMessage
+		Unprocessed []string `json:"unprocessed_keys"`
+	}
+	require.NoError(t, json.NewDecoder(bytes.NewReader([]byte(out))).Decode(&got))
+	assert.Equal(t, []string{"b"}, got.Unprocessed)
+	assert.JSONEq(t, `{"keys":[{"token":"4611686018427387905","replicas":["10.0.0.1:9042"],"group":0},{"token":"5","replicas":[],"group":null}],
+		"groups":[{"host":"10.0.0.1:9042","dc":"dc1","rack":"r1","keys":[0]}],
+		"hosts":[{"host":"10.0.0.1:9042","dc":"dc1","rack":"r1","avoided":"probing"}],"stressed":false,
+		"attempts":[{"host":"10.0.0.1:9042","kind":"first","keys":[0],"start_ms":0,"end_ms":20,"outcome":"pending","hedge_after_ms":15,"not_hedged":"load"}],
+		"deadline_ms":125,"soft_deadline_ms":20}`, string(got.Explain))
+
+	s.resp.Explanation = nil
+	out, err = execute(t, "get", "k.t", "a", "b", "--addr", s.serve(t), "-o", "json")
+	require.Error(t, err)
+	assert.NotContains(t, out, "explain")
+	assert.Nil(t, s.asked.GetSoftDeadline())
+}

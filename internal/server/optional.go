@@ -1,0 +1,64 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// Both doors mark optional keys as they list unprocessed ones: gRPC by position,
+// JSON by the keys themselves.
+
+// optionalPositions marks the keys at the positions of a gRPC request.
+func optionalPositions(positions []int32) func(*schema.Table, []partition.Key) ([]bool, error) {
+	if len(positions) == 0 {
+		return nil
+	}
+	return func(_ *schema.Table, keys []partition.Key) ([]bool, error) {
+		marks := make([]bool, len(keys))
+		for n, i := range positions {
+			if i < 0 || int(i) >= len(keys) {
+				return nil, lookup.Invalid(optionalField(n), "%d is not the position of a key; there are %d, from 0", i, len(keys))
+			}
+			marks[i] = true
+		}
+		return marks, nil
+	}
+}
+
+// optionalJSON marks every occurrence of the keys of a JSON request.
+func optionalJSON(optional []json.RawMessage) func(*schema.Table, []partition.Key) ([]bool, error) {
+	if len(optional) == 0 {
+		return nil
+	}
+	return func(t *schema.Table, keys []partition.Key) ([]bool, error) {
+		if len(optional) > len(keys) {
+			return nil, lookup.Invalid("optional_keys", "%d are more than the %d keys", len(optional), len(keys))
+		}
+		at := make(map[string][]int, len(keys))
+		for i, k := range keys {
+			at[string(k.Routing())] = append(at[string(k.Routing())], i)
+		}
+		marks := make([]bool, len(keys))
+		encode := jsonKeys(t, optional)
+		for n := range optional {
+			k, err := encode(n)
+			if err != nil {
+				return nil, lookup.Invalid(optionalField(n), "%s", err)
+			}
+			positions := at[string(k.Routing())]
+			if len(positions) == 0 {
+				return nil, lookup.Invalid(optionalField(n), "it is not among keys; list it there, too")
+			}
+			for _, i := range positions {
+				marks[i] = true
+			}
+		}
+		return marks, nil
+	}
+}
+
+func optionalField(n int) string { return fmt.Sprintf("optional_keys[%d]", n) }

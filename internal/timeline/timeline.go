@@ -1,0 +1,250 @@
+// Package timeline draws how a lookup was asked, for a terminal: its hosts, the
+// groups of its plan with their keys, and a line for each sub-query on a common
+// scale of time. It decides what is worth showing in a given width.
+package timeline
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Lookup is what there is to draw. Hosts are named by their addresses, keys by
+// their positions in Keys.
+type Lookup struct {
+	// Keys are the keys that were asked.
+	Keys []Key
+	// Groups are the sub-queries of the plan.
+	Groups []Group
+	// Hosts are the replicas of the keys.
+	Hosts []Host
+	// Stressed is set when so much was late that it was taken for load.
+	Stressed bool
+	// Attempts are the sub-queries in the order they were sent; nil for a lookup
+	// that was only planned.
+	Attempts []Attempt
+	// Elapsed is how long the lookup took.
+	Elapsed time.Duration
+	// Deadline and SoftDeadline are from the start of the lookup; 0 for none.
+	Deadline, SoftDeadline time.Duration
+}
+
+// Key is one key of a lookup.
+type Key struct {
+	// Name is the key as people write it.
+	Name string
+	// Token is its token.
+	Token int64
+	// Replicas are the addresses of its replicas, in ring order.
+	Replicas []string
+	// Group is the index of the group that asks it; -1 for none.
+	Group int
+}
+
+// Group is one sub-query of a plan.
+type Group struct {
+	// Host is the address of whom it asks.
+	Host string
+}
+
+// Host is a replica of some key.
+type Host struct {
+	// Addr, DC and Rack are where it is.
+	Addr, DC, Rack string
+	// Avoided is why it was avoided, in one word; empty when it was not.
+	Avoided string
+}
+
+// Attempt is one sub-query.
+type Attempt struct {
+	// Host is the address that was asked.
+	Host string
+	// Kind is first, hedge or failover.
+	Kind string
+	// Keys are the positions of its keys.
+	Keys []int
+	// Start and End are from the start of the lookup.
+	Start, End time.Duration
+	// HedgeAfter is after what time from Start it was late; negative for never.
+	HedgeAfter time.Duration
+	// Outcome is won, lost, failed, cancelled or pending.
+	Outcome string
+	// Err is why it failed, and NotHedged why it was not hedged although it was
+	// late, in one word each; empty when they do not apply.
+	Err, NotHedged string
+}
+
+// Options are how to draw.
+type Options struct {
+	// Width is that of the terminal in columns; below 60 counts as 60.
+	Width int
+	// Colour paints outcomes and marks by ANSI escape sequences.
+	Colour bool
+}
+
+// leastWidth is below which nothing fits side by side.
+const leastWidth = 60
+
+// Draw writes the drawing of a lookup. Its error is that of w.
+func Draw(w io.Writer, l *Lookup, o Options) error {
+	d := &drawing{lookup: l, width: max(o.Width, leastWidth), colour: o.Colour, letters: make(map[string]string)}
+	d.name()
+	d.hosts()
+	d.groups()
+	if len(l.Attempts) > 0 {
+		d.subQueries()
+	}
+	_, err := io.WriteString(w, d.out.String())
+	return err
+}
+
+// drawing is a drawing on its way.
+type drawing struct {
+	lookup *Lookup
+	width  int
+	colour bool
+	out    strings.Builder
+	// list is every host by address, and letters the short name of each: the same
+	// address thirty times leaves no room for anything else.
+	list    []Host
+	letters map[string]string
+}
+
+// line writes a line without the white space at its end.
+func (d *drawing) line(text string) {
+	d.out.WriteString(strings.TrimRight(text, " "))
+	d.out.WriteByte('\n')
+}
+
+// name gives each host its letter, in the order of addresses.
+func (d *drawing) name() {
+	d.list = slices.Clone(d.lookup.Hosts)
+	for _, a := range d.lookup.Attempts {
+		if !slices.ContainsFunc(d.list, func(h Host) bool { return h.Addr == a.Host }) {
+			d.list = append(d.list, Host{Addr: a.Host})
+		}
+	}
+	slices.SortFunc(d.list, func(a, b Host) int { return byAddress(a.Addr, b.Addr) })
+	for i, h := range d.list {
+		d.letters[h.Addr] = letter(i)
+	}
+}
+
+// byAddress puts 10.0.0.9 before 10.0.0.10.
+func byAddress(a, b string) int {
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return strings.Compare(a, b)
+}
+
+// letter returns A to Z, then AA, AB and so on.
+func letter(i int) string {
+	if i < 26 {
+		return string(rune('A' + i))
+	}
+	return letter(i/26-1) + letter(i%26)
+}
+
+// hosts lists the hosts, with those that were avoided and why.
+func (d *drawing) hosts() {
+	dcs := make(map[string]bool)
+	address, rack := 0, 0
+	place := make([]string, len(d.list))
+	for _, h := range d.list {
+		dcs[h.DC] = true
+	}
+	for i, h := range d.list {
+		place[i] = h.Rack
+		if len(dcs) > 1 {
+			place[i] = h.DC + "/" + h.Rack
+		}
+		address, rack = max(address, width(h.Addr)), max(rack, width(place[i]))
+	}
+	d.line(d.heading("HOSTS"))
+	for i, h := range d.list {
+		text := fmt.Sprintf("%-3s%s  rack %s", d.letters[h.Addr], pad(h.Addr, address), pad(place[i], rack))
+		if h.Rack == "" {
+			text = fmt.Sprintf("%-3s%s", d.letters[h.Addr], h.Addr)
+		}
+		if h.Avoided != "" {
+			text += "  " + d.paint("avoided: "+h.Avoided, yellow)
+		}
+		d.line(text)
+	}
+	if d.lookup.Stressed {
+		d.line(d.paint("Too many hosts are late: taken for load, nothing is hedged.", yellow))
+	}
+}
+
+// groups lists the groups, each with its keys, their tokens and replicas.
+func (d *drawing) groups() {
+	const tokens = 20
+	names, replicas := 0, len("REPLICAS")
+	of := make(map[int][]int)
+	for i, k := range d.lookup.Keys {
+		g := k.Group
+		if g < 0 || g >= len(d.lookup.Groups) {
+			g = -1
+		}
+		of[g] = append(of[g], i)
+		names = max(names, width(printable(k.Name)))
+		replicas = max(replicas, width(d.short(k.Replicas)))
+	}
+	names = min(max(names, len("KEY")), max(d.width-4-2-tokens-2-replicas, 12))
+	d.line("")
+	d.line(d.heading("GROUPS") + d.faint(fmt.Sprintf("%s  %*s  %s", pad("", names-2), tokens, "TOKEN", "REPLICAS")))
+	for g := range len(d.lookup.Groups) + 1 {
+		var head string
+		switch {
+		case g < len(d.lookup.Groups):
+			host := d.lookup.Groups[g].Host
+			head = fmt.Sprintf("%d → %s %s", g+1, d.letters[host], host)
+			if rack := d.rack(host); rack != "" {
+				head += ", rack " + rack
+			}
+			head += ": " + plural(len(of[g]), "key")
+		case len(of[-1]) > 0:
+			g = -1
+			head = plural(len(of[g]), "key") + " asked of nobody: shed, or no replica can be asked"
+		default:
+			continue
+		}
+		d.line(head)
+		for _, i := range of[g] {
+			k := d.lookup.Keys[i]
+			d.line(fmt.Sprintf("    %s  %s  %s", pad(fit(printable(k.Name), names), names),
+				d.faint(fmt.Sprintf("%*d", tokens, k.Token)), d.short(k.Replicas)))
+		}
+	}
+}
+
+// short names hosts by their letters.
+func (d *drawing) short(addresses []string) string {
+	letters := make([]string, len(addresses))
+	for i, a := range addresses {
+		letters[i] = d.letters[a]
+		if letters[i] == "" {
+			letters[i] = "?"
+		}
+	}
+	return strings.Join(letters, " ")
+}
+
+func (d *drawing) rack(address string) string {
+	for _, h := range d.list {
+		if h.Addr == address {
+			return h.Rack
+		}
+	}
+	return ""
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
