@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"testing"
 	"time"
 
@@ -50,7 +49,7 @@ type subject struct {
 
 func newArena(t *testing.T) *arena {
 	ctx := t.Context()
-	lab := &experiment.Lab{Binary: os.Getenv(binaryVariable), Seed: uint64(time.Now().UnixNano()), Say: t.Logf}
+	lab := &experiment.Lab{Binary: binary, Seed: uint64(time.Now().UnixNano()), Say: t.Logf}
 	t.Logf("seed %d", lab.Seed)
 	site, err := lab.Boot(ctx, experiment.Layout{Nodes: 3, Racks: 3, VNodes: 16})
 	require.NoError(t, err)

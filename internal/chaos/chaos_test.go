@@ -106,7 +106,7 @@ func TestChaos(t *testing.T) {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
-			if s.network && !ownNetwork() {
+			if s.network && !ownNetwork {
 				t.Skip("needs root, for a network namespace of its own")
 			}
 			a.t = t

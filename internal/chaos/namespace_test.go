@@ -25,18 +25,30 @@ const (
 	binaryVariable = "QOSPROXY_CHAOS_BINARY"
 )
 
+var (
+	// binary is the proxy under test.
+	binary string
+	// ownNetwork says whether the suite has a network of its own.
+	ownNetwork bool
+)
+
 // TestMain runs the suite in a network namespace of its own, so that black holes
 // and losses are its own. Without root it runs where it is, and scenarios of the
 // network are left out.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if os.Getenv(insideVariable) != "" {
+	binary, ownNetwork = os.Getenv(binaryVariable), os.Getenv(insideVariable) != ""
+	// The proxy takes variables with its prefix for settings, and refuses those that
+	// it does not know.
+	_ = os.Unsetenv(binaryVariable)
+	_ = os.Unsetenv(insideVariable)
+	if ownNetwork {
 		if err := loopbackUp(); err != nil {
 			fmt.Fprintln(os.Stderr, "chaos: bring up the loopback of the namespace:", err)
 			os.Exit(1)
 		}
 	}
-	if os.Getenv(binaryVariable) != "" {
+	if binary != "" {
 		os.Exit(m.Run())
 	}
 	code, err := prepareAndRun()
@@ -55,8 +67,8 @@ func prepareAndRun() (int, error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "qosproxy")
-	build := exec.Command("go", "build", "-o", binary, "github.com/qosproxy/qosproxy/cmd/qosproxy")
+	built := filepath.Join(dir, "qosproxy")
+	build := exec.Command("go", "build", "-o", built, "github.com/qosproxy/qosproxy/cmd/qosproxy")
 	build.Stdout, build.Stderr = os.Stdout, os.Stderr
 	if err := build.Run(); err != nil {
 		return 0, fmt.Errorf("build the proxy: %w", err)
@@ -66,7 +78,7 @@ func prepareAndRun() (int, error) {
 	}
 	again := exec.Command(os.Args[0], os.Args[1:]...)
 	again.Stdin, again.Stdout, again.Stderr = os.Stdin, os.Stdout, os.Stderr
-	again.Env = append(os.Environ(), binaryVariable+"="+binary)
+	again.Env = append(os.Environ(), binaryVariable+"="+built)
 	if os.Geteuid() == 0 {
 		again.Env = append(again.Env, insideVariable+"=1")
 		again.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
@@ -92,6 +104,3 @@ func loopbackUp() error {
 	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
 }
-
-// ownNetwork says whether the suite has a network of its own.
-func ownNetwork() bool { return os.Getenv(insideVariable) != "" }
