@@ -30,12 +30,12 @@ var allowed = map[string][]string{
 	"internal/cassandra":  {"internal/cqltype", "internal/executor", "internal/partition", "internal/ring", "internal/schema"},
 	"internal/sla":        {},
 	"internal/identity":   {},
-	"internal/config":     {"internal/hedge", "internal/planner"},
-	"internal/server":     {"api/qosproxy/v1", "internal/cqltype", "internal/lookup", "internal/partition", "internal/ring", "internal/schema"},
+	"internal/config":     {"internal/hedge", "internal/identity", "internal/planner"},
+	"internal/server":     {"api/qosproxy/v1", "internal/cqltype", "internal/identity", "internal/lookup", "internal/partition", "internal/ring", "internal/schema"},
 	"internal/devcluster": {"internal/cassandra"},
 	"internal/simulate": {"internal/executor", "internal/hedge", "internal/partition", "internal/planner", "internal/report",
 		"internal/ring", "internal/schema"},
-	"internal/app": {"internal/cassandra", "internal/config", "internal/executor", "internal/hedge", "internal/lookup",
+	"internal/app": {"internal/cassandra", "internal/config", "internal/executor", "internal/hedge", "internal/identity", "internal/lookup",
 		"internal/partition", "internal/planner", "internal/ring", "internal/server", "internal/sla"},
 	"internal/report": {},
 	"deploy/bench":    {},
@@ -44,7 +44,7 @@ var allowed = map[string][]string{
 	"internal/experiment": {"deploy/bench", "internal/bench", "internal/cassandra", "internal/devcluster", "internal/report", "internal/ring"},
 	"internal/acceptance": {},
 	"cmd/qosproxy": {"api/qosproxy/v1", "deploy/bench", "internal/app", "internal/bench", "internal/cassandra", "internal/config", "internal/cqltype",
-		"internal/devcluster", "internal/experiment", "internal/partition", "internal/report", "internal/ring", "internal/schema"},
+		"internal/devcluster", "internal/experiment", "internal/identity", "internal/partition", "internal/report", "internal/ring", "internal/schema"},
 }
 
 func TestImportsFollowTheMap(t *testing.T) {
