@@ -310,14 +310,15 @@ func TestNarrowedToAClient(t *testing.T) {
 		"asked, allowed, not there yet": {nil, []string{"planned"}, "invalid argument"},
 	} {
 		columns, err := table.Narrow(c.only).Select(c.ask)
-		got := ""
+		var names []string
 		for _, column := range columns {
-			got += " " + column.Name
+			names = append(names, column.Name)
 		}
+		got := strings.Join(names, " ")
 		if err != nil {
-			got = " " + errors.Unwrap(err).Error()
+			got = errors.Unwrap(err).Error()
 		}
-		assert.Equal(t, " "+c.want, got, what)
+		assert.Equal(t, c.want, got, what)
 	}
 	assert.Len(t, table.Columns, 2, "the table itself is as it was")
 	secret, ghost := table.Narrow(nil), table.Narrow(nil)

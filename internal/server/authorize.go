@@ -58,7 +58,7 @@ func (s *Server) mayDescribe(ctx context.Context, keyspace string) error {
 	if keyspace == "" || identity.FromContext(ctx).Access.Keyspace(keyspace) {
 		return nil
 	}
-	err := &lookup.Error{Kind: lookup.ErrForbidden, Field: "keyspace", Message: fmt.Sprintf("this client may read no table of keyspace %s", keyspace)}
+	err := &lookup.Error{Kind: lookup.ErrForbidden, Field: "keyspace", Message: "this client may read no table of keyspace " + keyspace}
 	s.audit(ctx, "", err)
 	return err
 }

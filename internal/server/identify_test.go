@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -17,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -295,7 +295,7 @@ func TestTheHeaderIsTrustedOnAUnixSocketOnly(t *testing.T) {
 		{network, []string{"qosproxy-client", "sidecar", "x-forwarded-for", "@"}, unauthenticated},
 		{network, token, "by-token"},
 	} {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			assert.Equal(t, c.want, c.v.grpc(t, c.header...), "gRPC")
 			assert.Equal(t, c.want, c.v.http(t, c.header...), "HTTP")
 		})
@@ -339,7 +339,7 @@ func TestClientsAreExchangedUnderConnections(t *testing.T) {
 		if err != nil {
 			return rpcProblem(err).code
 		}
-		return fmt.Sprint(len(tables.GetTables()))
+		return strconv.Itoa(len(tables.GetTables()))
 	}
 	assert.Equal(t, "1", list())
 	replace := func(m identity.Member) { require.NoError(t, v.s.deps.Clients.Replace([]identity.Member{m})) }
