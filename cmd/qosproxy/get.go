@@ -11,15 +11,18 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/identity"
 )
 
 // getFlags are the flags of the command.
 type getFlags struct {
 	addr    string
+	token   string // the file
 	columns []string
 	limit   int32
 	timeout time.Duration
@@ -45,7 +48,8 @@ each sub-query.`,
 		Example: `  qosproxy get shop.products sku-00001 sku-00002
   qosproxy get shop.features user-0007 --columns feature,score --explain
   qosproxy get shop.products sku-00001 sku-00002 --soft-deadline 10ms --min-keys 1
-  qosproxy get shop.products sku-00001 -o json --addr unix:///run/qosproxy/grpc.sock`,
+  qosproxy get shop.products sku-00001 -o json --addr unix:///run/qosproxy/grpc.sock
+  qosproxy get shop.products sku-00001 --token-file /run/secrets/qosproxy/token`,
 		Args: exactly(2, -1, "KEYSPACE.TABLE and at least one KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := oneOf(f.output, "table", "json"); err != nil {
@@ -55,6 +59,7 @@ each sub-query.`,
 		},
 	}
 	cmd.Flags().StringVar(&f.addr, "addr", "127.0.0.1:50051", "gRPC address of the proxy: HOST:PORT or unix:///PATH")
+	cmd.Flags().StringVar(&f.token, "token-file", "", "file whose first line is the bearer token of the client; it is sent unencrypted")
 	cmd.Flags().StringSliceVar(&f.columns, "columns", nil, "columns to return (default: all that may be read)")
 	cmd.Flags().Int32Var(&f.limit, "limit-per-key", 0, "most rows of one key (default: all, up to the table's max_rows_per_key)")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "deadline of the lookup (default: the table's timeout)")
@@ -77,6 +82,9 @@ func (f *getFlags) run(cmd *cobra.Command, name string, keys []string) error {
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout+connectTimeout)
 	defer cancel()
+	if ctx, err = f.authorize(ctx); err != nil {
+		return err
+	}
 
 	client := qosproxyv1.NewQosProxyClient(conn)
 	definition, err := f.describe(ctx, client, keyspace, table)
@@ -110,6 +118,18 @@ func (f *getFlags) run(cmd *cobra.Command, name string, keys []string) error {
 		return fmt.Errorf("%d of %d keys were not answered", lookup.unanswered(), len(keys))
 	}
 	return err
+}
+
+// authorize returns the context of calls that bring the token, if there is one.
+func (f *getFlags) authorize(ctx context.Context) (context.Context, error) {
+	if f.token == "" {
+		return ctx, nil
+	}
+	tokens, err := identity.ReadTokens(f.token)
+	if err != nil {
+		return nil, usagef("--token-file: %w", err)
+	}
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+tokens[0]), nil
 }
 
 // describe asks the proxy for the definition of a table.
@@ -148,6 +168,9 @@ func (f *getFlags) explainError(err error) error {
 	s := status.Convert(err)
 	if s.Code() == codes.Unavailable && len(s.Details()) == 0 {
 		return fmt.Errorf("no proxy answers at %s: %s; is qosproxy serve running, and is this its listen.grpc?", f.addr, s.Message())
+	}
+	if s.Code() == codes.Unauthenticated && f.token == "" {
+		return fmt.Errorf("%s (--token-file takes the token)", s.Message())
 	}
 	return errors.New(s.Message())
 }

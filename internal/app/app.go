@@ -18,6 +18,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/cassandra"
 	"github.com/qosproxy/qosproxy/internal/config"
 	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/server"
 	"github.com/qosproxy/qosproxy/internal/sla"
@@ -42,6 +43,7 @@ type App struct {
 	cluster  *cassandra.Cluster
 	executor *executor.Executor
 	recorder *sla.Recorder
+	clients  *identity.Registry
 	server   *server.Server
 	// stops end what Start began, in the order in which it began.
 	stops []func(context.Context) error
@@ -102,10 +104,18 @@ func (a *App) Start(ctx context.Context) (err error) {
 		return err
 	}
 
+	a.clients = identity.NewRegistry(registry, a.log)
+	if err := a.clients.Replace(members(a.cfg)); err != nil {
+		return fmt.Errorf("clients: %w", err)
+	}
+	a.follow(ctx)
+
 	a.server = server.New(serverConfig(a.cfg, a.options.Version), server.Deps{
 		Lookup:   lookups,
 		Ready:    a.NotReady,
 		Observer: server.ObserverFunc(a.observe),
+		Clients:  a.clients,
+		Audit:    identity.NewAudit(registry, a.log),
 		Gatherer: registry,
 		Hosts:    func() any { return a.executor.Health() },
 		SLA:      func() any { return a.recorder.Status() },
@@ -117,6 +127,21 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	a.onStop(a.server.Shutdown)
 	return nil
+}
+
+// follow keeps the tokens of the clients current until the proxy stops.
+func (a *App) follow(ctx context.Context) {
+	following, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.clients.Follow(following)
+	}()
+	a.onStop(func(context.Context) error {
+		stop()
+		<-done
+		return nil
+	})
 }
 
 // onStop registers what ends the step that has just begun.

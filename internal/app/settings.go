@@ -12,6 +12,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/cassandra"
 	"github.com/qosproxy/qosproxy/internal/config"
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/server"
@@ -75,6 +76,18 @@ func lookupSettings(cfg *config.Config) []lookup.Settings {
 			MaxKeysPerGroup:  s.MaxKeysPerGroup,
 			MaxRowsPerKey:    s.MaxRowsPerKey,
 			MaxResponseBytes: int(s.MaxResponseBytes),
+		}
+	}
+	return out
+}
+
+// members returns the clients with what they are recognised by.
+func members(cfg *config.Config) []identity.Member {
+	out := make([]identity.Member, len(cfg.Clients))
+	for i := range cfg.Clients {
+		c := &cfg.Clients[i]
+		out[i] = identity.Member{
+			Client: cfg.Share(c), SPIFFE: c.SPIFFE, DNSNames: c.DNSSAN, TokenFile: c.TokenFile, SocketHeader: c.SocketHeader,
 		}
 	}
 	return out

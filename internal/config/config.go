@@ -23,6 +23,9 @@ type Config struct {
 	Defaults Settings `yaml:"defaults"`
 	// Tables are the tables that may be read; no other can be.
 	Tables []Table `yaml:"tables"`
+	// Clients are the callers that are known, each with what it may read; without
+	// one everybody may read all tables.
+	Clients []Client `yaml:"clients"`
 	// Log is what the process logs.
 	Log Log `yaml:"log"`
 	// Shutdown is how the process ends.
@@ -166,6 +169,7 @@ func Default() Config {
 			SLA:              SLA{Percentile: 95, Target: 125 * time.Millisecond, OperateAt: 0.5},
 		},
 		Tables:   []Table{},
+		Clients:  []Client{},
 		Log:      Log{Level: slog.LevelInfo, Format: "json"},
 		Shutdown: Shutdown{Delay: 5 * time.Second, Timeout: 30 * time.Second},
 	}

@@ -205,6 +205,8 @@ func (d *decoder) unknown(path, key string, at place, known []string) {
 	switch near := nearest(key, known); {
 	case key == "password":
 		p.Message = "a password does not belong into this file; write it to a file of its own and name that in password_file"
+	case key == "token":
+		p.Message = "a token does not belong into this file; write it to a file of its own and name that in token_file"
 	case near != "":
 		p.Message = fmt.Sprintf("unknown key %q, did you mean %q?", key, near)
 	default:

@@ -21,7 +21,7 @@ var serviceAddress = regexp.MustCompile(`^(tcp|udp|sctp)://`)
 
 // Variable returns the environment variable of a key path: that of
 // defaults.sla.target is QOSPROXY_DEFAULTS_SLA_TARGET. Every key outside of
-// tables has one.
+// tables and clients has one.
 func Variable(path string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
@@ -87,6 +87,8 @@ func unknownVariable(name string, known []string) *Error {
 		p.Message = "a password is not taken from the environment; write it to a file and name that in " + Variable("cassandra.password_file")
 	case name == envPrefix+"TABLES" || strings.HasPrefix(name, envPrefix+"TABLES_"):
 		p.Message = "tables are listed in the configuration file only; unset the variable"
+	case name == envPrefix+"CLIENTS" || strings.HasPrefix(name, envPrefix+"CLIENTS_"):
+		p.Message = "clients are listed in the configuration file only; unset the variable"
 	case near != "":
 		p.Message = fmt.Sprintf("unknown variable, did you mean %s?", near)
 	default:

@@ -48,7 +48,7 @@ func names(fields []field) []string {
 }
 
 // leaves yields every scalar and list of scalars below v, with its key path.
-// Tables are left out: they have no path that is known beforehand.
+// Tables and clients are left out: they have no path that is known beforehand.
 func leaves(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	return func(yield func(string, reflect.Value) bool) { walk(v, "", yield) }
 }

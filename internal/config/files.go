@@ -2,14 +2,17 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/qosproxy/qosproxy/internal/identity"
 )
 
 // CheckFiles reports every file that the configuration names and that cannot be
-// read, and every unix socket whose folder does not exist: one *Error each,
+// read, every token file without a token that can be used, and every unix socket whose folder does not exist: one *Error each,
 // joined. It opens the files, so it says what this process may read.
 func (c *Config) CheckFiles() error {
 	v := &validator{origin: c.origin}
@@ -27,6 +30,12 @@ func (c *Config) CheckFiles() error {
 		files = append(files, []struct{ path, file string }{
 			{path + ".cert_file", tls.CertFile}, {path + ".key_file", tls.KeyFile}, {path + ".client_ca_file", tls.ClientCAFile},
 		}...)
+	}
+	for i := range c.Clients {
+		if file := c.Clients[i].TokenFile; file != "" {
+			_, err := identity.ReadTokens(file)
+			v.check(err == nil, fmt.Sprintf("clients[%d].token_file", i), "%v", err)
+		}
 	}
 	for _, f := range files {
 		if f.file != "" {

@@ -99,8 +99,8 @@ func (o *origin) problem(path, format string, args ...any) *Error {
 	return p
 }
 
-// secret matches a line that may hold a password, which is not shown.
-var secret = regexp.MustCompile(`(?i)passw(or)?d["']?\s*:`)
+// secret matches a line that may hold a password or a token, which is not shown.
+var secret = regexp.MustCompile(`(?i)(passw(or)?d|tokens?)["']?\s*:`)
 
 // locate gives the problem its place.
 func (o *origin) locate(p *Error, where place) {

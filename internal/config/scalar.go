@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/planner"
 )
 
@@ -30,6 +31,10 @@ var forms = map[reflect.Type]form{
 		func(s string) (any, error) { return planner.ParseGrouping(s) },
 		func(v any) string { return v.(planner.Grouping).String() },
 	},
+	reflect.TypeFor[identity.Priority](): {
+		func(s string) (any, error) { return parsePriority(s) },
+		func(v any) string { return v.(identity.Priority).String() },
+	},
 	reflect.TypeFor[slog.Level](): {
 		func(s string) (any, error) { return parseLevel(s) },
 		func(v any) string { return strings.ToLower(v.(slog.Level).String()) },
@@ -38,6 +43,14 @@ var forms = map[reflect.Type]form{
 		func(s string) (any, error) { return parseMode(s) },
 		func(v any) string { return fmt.Sprintf("%#o", v.(fs.FileMode)) },
 	},
+}
+
+func parsePriority(s string) (identity.Priority, error) {
+	p, ok := identity.ParsePriority(strings.ToLower(s))
+	if !ok {
+		return 0, fmt.Errorf("%q is not a priority; use interactive, standard or batch", s)
+	}
+	return p, nil
 }
 
 func parseLevel(s string) (slog.Level, error) {
@@ -114,6 +127,9 @@ func scalarText(v reflect.Value) (string, error) {
 	if m, ok := reflect.TypeAssert[encoding.TextMarshaler](v); ok {
 		text, err := m.MarshalText()
 		return string(text), err
+	}
+	if v.Kind() == reflect.Float64 { // without an exponent, which YAML would want in quotes
+		return strconv.FormatFloat(v.Float(), 'f', -1, 64), nil
 	}
 	return fmt.Sprint(v.Interface()), nil
 }

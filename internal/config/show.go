@@ -17,6 +17,12 @@ func (c *Config) YAML() ([]byte, error) {
 		full.Tables[i] = c.Tables[i]
 		full.Tables[i].Overrides = overriding(c.Effective(&c.Tables[i]))
 	}
+	full.Clients = make([]Client, len(c.Clients))
+	for i := range c.Clients {
+		full.Clients[i] = c.Clients[i]
+		share := c.Share(&c.Clients[i])
+		full.Clients[i].Priority, full.Clients[i].BurstKeys = &share.Priority, share.BurstKeys
+	}
 	var w writer
 	w.mapping(reflect.ValueOf(full), "", "")
 	return []byte(w.String()), w.err

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/qosproxy/qosproxy/internal/hedge"
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/planner"
 )
 
@@ -26,7 +27,7 @@ func TestShownIsWhatIsInForce(t *testing.T) {
 	text, err := c.YAML()
 	require.NoError(t, err)
 	_, tables, _ := strings.Cut(string(text), "\ntables:\n")
-	tables, _, _ = strings.Cut(tables, "\nlog:")
+	tables, _, _ = strings.Cut(tables, "\nclients:")
 	assert.Equal(t, `  - name: shop.products
     columns: []
     consistency: LOCAL_ONE
@@ -64,6 +65,9 @@ func TestShownIsReadBack(t *testing.T) {
 			}
 			c.Tables = append(c.Tables, table)
 		}
+		for range rapid.IntRange(0, 3).Draw(t, "clients") {
+			c.Clients = append(c.Clients, drawClient(t))
+		}
 		text, err := c.YAML()
 		require.NoError(t, err)
 
@@ -77,8 +81,35 @@ func TestShownIsReadBack(t *testing.T) {
 			assert.Equal(t, c.Effective(&c.Tables[i]), got.Effective(&got.Tables[i]))
 			c.Tables[i].Overrides, got.Tables[i].Overrides = Overrides{}, Overrides{}
 		}
+		require.Len(t, got.Clients, len(c.Clients))
+		for i := range c.Clients {
+			assert.Equal(t, c.Share(&c.Clients[i]), got.Share(&got.Clients[i]))
+			c.Clients[i].Priority, c.Clients[i].BurstKeys, got.Clients[i].Priority, got.Clients[i].BurstKeys = nil, 0, nil, 0
+		}
 		assert.Equal(t, c, got)
 	})
+}
+
+func drawClient(t *rapid.T) Client {
+	c := Client{
+		Name:          rapid.String().Draw(t, "name"),
+		SPIFFE:        rapid.SliceOf(rapid.String()).Draw(t, "spiffe"),
+		DNSSAN:        rapid.SliceOf(rapid.String()).Draw(t, "dns_san"),
+		TokenFile:     rapid.String().Draw(t, "token_file"),
+		SocketHeader:  rapid.String().Draw(t, "socket_header"),
+		KeysPerSecond: rapid.SampledFrom([]float64{0, 0.5, 1e6, 3e9, 1e21}).Draw(t, "keys_per_second"),
+		BurstKeys:     rapid.IntRange(0, 1e9).Draw(t, "burst_keys"),
+		MaxConcurrent: rapid.Int().Draw(t, "max_concurrent"),
+		Tables:        []ClientTable{},
+	}
+	if rapid.Bool().Draw(t, "priority given") {
+		p := rapid.SampledFrom([]identity.Priority{identity.Interactive, identity.Standard, identity.Batch}).Draw(t, "priority")
+		c.Priority = &p
+	}
+	for i := range rapid.IntRange(0, 2).Draw(t, "client tables") {
+		c.Tables = append(c.Tables, ClientTable{TableName{"ks", string(rune('a' + i))}, rapid.SliceOf(rapid.String()).Draw(t, "columns")})
+	}
+	return c
 }
 
 func drawSettings(t *rapid.T) Settings {

@@ -1,5 +1,6 @@
-// Package identity says who is asking: the client that a request comes from, as
-// the rest of the proxy knows it.
+// Package identity says who is asking: it finds the client that a request comes
+// from by what the request brings to prove it, and knows which tables and columns
+// the client may read and what its share of the proxy is.
 package identity
 
 import "context"
@@ -53,6 +54,9 @@ type Client struct {
 	BurstKeys int
 	// MaxConcurrent is the most lookups it may have under way; 0 is without limit.
 	MaxConcurrent int
+	// Access is what the client may read of the tables that the configuration
+	// lists; nil is all of it. A client of a Registry never has nil.
+	Access *Access
 }
 
 // Anonymous is everybody where the configuration names no clients.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -302,6 +303,42 @@ func names(columns []schema.Column) []string {
 		out = append(out, c.Name)
 	}
 	return out
+}
+
+func TestNarrowedToAClient(t *testing.T) {
+	f := newFixture(t) // which lists id, name and planned, of id, name and secret
+	table, err := f.Table("shop", "products")
+	require.NoError(t, err)
+	for what, c := range map[string]struct {
+		only, ask []string
+		want      string
+	}{
+		"no limit":                      {nil, nil, "id name"},
+		"one column":                    {[]string{"name"}, nil, "name"},
+		"it cannot widen":               {[]string{"name", "secret"}, nil, "name"},
+		"nothing is left":               {[]string{"secret", "ghost"}, nil, "not allowed"},
+		"asked and allowed":             {[]string{"name"}, []string{"name"}, "name"},
+		"asked, not of the client":      {[]string{"name"}, []string{"id"}, "not allowed"},
+		"asked, not of the table":       {nil, []string{"secret"}, "not allowed"},
+		"asked, does not exist":         {nil, []string{"ghost"}, "not allowed"},
+		"asked, allowed, not there yet": {nil, []string{"planned"}, "invalid argument"},
+	} {
+		columns, err := table.Narrow(c.only).Select(c.ask)
+		var names []string
+		for _, column := range columns {
+			names = append(names, column.Name)
+		}
+		got := strings.Join(names, " ")
+		if err != nil {
+			got = errors.Unwrap(err).Error()
+		}
+		assert.Equal(t, c.want, got, what)
+	}
+	assert.Len(t, table.Columns, 2, "the table itself is as it was")
+	secret, ghost := table.Narrow(nil), table.Narrow(nil)
+	_, denied := secret.Select([]string{"secret"})
+	_, absent := ghost.Select([]string{"ghost"})
+	assert.Equal(t, strings.ReplaceAll(denied.Error(), "secret", "X"), strings.ReplaceAll(absent.Error(), "ghost", "X"), "what exists is not told")
 }
 
 func TestExplainReadsNothingAndAgreesWithTheRing(t *testing.T) {

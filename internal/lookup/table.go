@@ -56,6 +56,28 @@ func allowed(t *schema.Table, names []string) []schema.Column {
 	return columns
 }
 
+// Narrow returns the table as a client sees it that may read the named columns
+// only; no name means all that may be read of the table. Select then refuses any
+// other column with ErrForbidden, so that nobody learns which columns there are by
+// asking for them.
+func (t *Table) Narrow(names []string) *Table {
+	narrow := *t
+	narrow.narrowed, narrow.only = true, names
+	narrow.Columns = make([]schema.Column, 0, len(t.Columns))
+	for _, c := range t.Columns {
+		if narrow.permits(c.Name) {
+			narrow.Columns = append(narrow.Columns, c)
+		}
+	}
+	return &narrow
+}
+
+// permits reports whether a column may be read, if it exists.
+func (t *Table) permits(name string) bool {
+	return (len(t.Settings.Columns) == 0 || slices.Contains(t.Settings.Columns, name)) &&
+		(len(t.only) == 0 || slices.Contains(t.only, name))
+}
+
 // Select resolves the columns a caller asks for, in the asked order. No name
 // means every column that may be read. The error is an *Error of kind ErrInvalid
 // or ErrForbidden that names the position, such as columns[2].
@@ -70,6 +92,9 @@ func (t *Table) Select(names []string) ([]schema.Column, error) {
 	columns := make([]schema.Column, 0, len(names))
 	for i, name := range names {
 		field := fmt.Sprintf("columns[%d]", i)
+		if t.narrowed && !t.permits(name) {
+			return nil, &Error{Kind: ErrForbidden, Field: field, Message: fmt.Sprintf("column %q of %s may not be read by this client", name, t.Schema)}
+		}
 		c, exists := t.Schema.Column(name)
 		if !exists {
 			return nil, Invalid(field, "table %s has no column %q", t.Schema, name)

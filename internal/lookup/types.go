@@ -49,6 +49,11 @@ type Table struct {
 	Settings *Settings
 	// Columns are the columns that may be read, in the order of SELECT *.
 	Columns []schema.Column
+
+	// narrowed is whether one client's rights lie over those of the table, and only
+	// are the columns that they name; empty means all of the table.
+	narrowed bool
+	only     []string
 }
 
 // Request is one lookup.

@@ -60,15 +60,16 @@ func (c *call) refuse(ctx context.Context, err error) error {
 
 // resolve turns a question into a request of lookup, or into an error that names
 // the field at fault.
-func (c *call) resolve(q *question) (*lookup.Request, error) {
+func (c *call) resolve(ctx context.Context, q *question) (*lookup.Request, error) {
 	c.keys = q.keys
-	table, err := c.server.deps.Lookup.Table(q.keyspace, q.table)
+	table, err := c.server.table(ctx, q.keyspace, q.table)
 	if err != nil {
 		return nil, err
 	}
 	c.table = table.Schema.String()
 	columns, err := table.Select(q.columns)
 	if err != nil {
+		c.server.audit(ctx, c.table, err)
 		return nil, err
 	}
 	// The service has the same rule; here it saves encoding a flood of keys.

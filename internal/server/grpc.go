@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/schema"
@@ -33,8 +35,9 @@ type grpcService struct {
 // newGRPC returns the gRPC server with its services registered.
 func (s *Server) newGRPC() *grpc.Server {
 	g := grpc.NewServer(append([]grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(s.guardUnary),
-		grpc.ChainStreamInterceptor(s.guardStream),
+		grpc.Creds(newHandshake()),
+		grpc.ChainUnaryInterceptor(s.guardUnary, s.identifyUnary),
+		grpc.ChainStreamInterceptor(s.guardStream, s.identifyStream),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(s.cfg.MaxRequestBytes),
 		grpc.MaxHeaderListSize(grpcMaxHeaderBytes),
@@ -113,7 +116,7 @@ func (g *grpcService) BatchGet(ctx context.Context, in *qosproxyv1.BatchGetReque
 		return nil, grpcError(ctx, c.refuse(ctx, err))
 	}
 	q.trace = in.GetExplain()
-	req, err := c.resolve(q)
+	req, err := c.resolve(ctx, q)
 	if err != nil {
 		return nil, grpcError(ctx, c.refuse(ctx, err))
 	}
@@ -151,7 +154,7 @@ func (g *grpcService) StreamBatchGet(in *qosproxyv1.StreamBatchGetRequest, strea
 	if err != nil {
 		return grpcError(ctx, c.refuse(ctx, err))
 	}
-	req, err := c.resolve(q)
+	req, err := c.resolve(ctx, q)
 	if err != nil {
 		return grpcError(ctx, c.refuse(ctx, err))
 	}
@@ -199,7 +202,7 @@ func (g *grpcService) stream(ctx context.Context, c *call, req *lookup.Request, 
 func (g *grpcService) Explain(ctx context.Context, in *qosproxyv1.ExplainRequest) (*qosproxyv1.ExplainResponse, error) {
 	c := g.server.begin()
 	keys := in.GetKeys()
-	req, err := c.resolve(&question{
+	req, err := c.resolve(ctx, &question{
 		keyspace: in.GetKeyspace(),
 		table:    in.GetTable(),
 		keys:     len(keys),
@@ -215,8 +218,12 @@ func (g *grpcService) Explain(ctx context.Context, in *qosproxyv1.ExplainRequest
 	return &qosproxyv1.ExplainResponse{Plan: planOf(plan)}, nil
 }
 
-// DescribeRing returns who owns what.
+// DescribeRing returns who owns what. A client sees the keyspaces of which it may
+// read a table.
 func (g *grpcService) DescribeRing(ctx context.Context, in *qosproxyv1.DescribeRingRequest) (*qosproxyv1.DescribeRingResponse, error) {
+	if err := g.server.mayDescribe(ctx, in.GetKeyspace()); err != nil {
+		return nil, grpcError(ctx, err)
+	}
 	snapshot := g.server.deps.Lookup.Ring()
 	if snapshot == nil {
 		return nil, grpcError(ctx, g.server.notReady())
@@ -225,6 +232,8 @@ func (g *grpcService) DescribeRing(ctx context.Context, in *qosproxyv1.DescribeR
 	if err != nil {
 		return nil, grpcError(ctx, err)
 	}
+	access := identity.FromContext(ctx).Access
+	out.Keyspaces = slices.DeleteFunc(out.GetKeyspaces(), func(k *qosproxyv1.KeyspaceRing) bool { return !access.Keyspace(k.GetKeyspace()) })
 	return out, nil
 }
 
@@ -237,9 +246,9 @@ func (s *Server) notReady() error {
 	return &lookup.Error{Kind: lookup.ErrNotReady, Message: reason}
 }
 
-// ListTables returns the tables that may be read.
-func (g *grpcService) ListTables(context.Context, *qosproxyv1.ListTablesRequest) (*qosproxyv1.ListTablesResponse, error) {
-	tables := g.server.deps.Lookup.Tables()
+// ListTables returns the tables that the client may read.
+func (g *grpcService) ListTables(ctx context.Context, _ *qosproxyv1.ListTablesRequest) (*qosproxyv1.ListTablesResponse, error) {
+	tables := g.server.tables(ctx)
 	out := &qosproxyv1.ListTablesResponse{Tables: make([]*qosproxyv1.Table, len(tables))}
 	for i, t := range tables {
 		out.Tables[i] = tableOf(t)

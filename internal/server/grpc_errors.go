@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
@@ -32,6 +33,9 @@ func grpcError(ctx context.Context, err error) error {
 	var refused *lookup.Error
 	if errors.As(err, &refused) {
 		message = refused.Error()
+	}
+	if unknown, ok := errors.AsType[*identity.Error](err); ok {
+		message = unknown.Message
 	}
 	details := outcomeDetails(o)
 	if refused != nil && refused.Field != "" {

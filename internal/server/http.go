@@ -47,7 +47,7 @@ func (s *Server) newHTTP(handler http.Handler) *http.Server {
 // has no pattern for {table}:batchGet, redirects keys that look like a path, and
 // answers in plain text.
 func (s *Server) httpHandler() http.Handler {
-	return traced(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return traced(s.identified(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		segments, err := pathSegments(r.URL)
 		if err != nil {
 			writeError(w, badRequest("path", "the path is not valid percent-encoding"))
@@ -77,7 +77,7 @@ func (s *Server) httpHandler() http.Handler {
 		default:
 			writeError(w, httpError{status: http.StatusNotFound, code: "NOT_FOUND", message: "no such path; GET /openapi.json describes those there are"})
 		}
-	}))
+	})))
 }
 
 // pathSegments splits a path at its slashes, those that are percent-encoded
@@ -147,7 +147,7 @@ func (s *Server) serveExplain(w http.ResponseWriter, r *http.Request, keyspace, 
 		writeError(w, errorOf(r, err))
 		return
 	}
-	req, err := s.begin().resolve(in.question(keyspace, table))
+	req, err := s.begin().resolve(r.Context(), in.question(keyspace, table))
 	if err != nil {
 		writeError(w, errorOf(r, err))
 		return
@@ -262,7 +262,7 @@ func answerOne(o outcome, resp *lookup.Response) int {
 // JSON, and statusOf chooses the HTTP status.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, c *call, q *question, echo echo, statusOf func(outcome, *lookup.Response) int) {
 	ctx := r.Context()
-	req, err := c.resolve(q)
+	req, err := c.resolve(ctx, q)
 	if err != nil {
 		writeError(w, errorOf(r, c.refuse(ctx, err)))
 		return
@@ -290,7 +290,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, c *call, q *ques
 }
 
 // serveTables answers GET /v1/tables.
-func (s *Server) serveTables(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) serveTables(w http.ResponseWriter, r *http.Request) {
 	type column struct {
 		Name string `json:"name"`
 		Type string `json:"type"`
@@ -309,7 +309,7 @@ func (s *Server) serveTables(w http.ResponseWriter, _ *http.Request) {
 	out := struct {
 		Tables []table `json:"tables"`
 	}{Tables: []table{}}
-	for _, t := range s.deps.Lookup.Tables() {
+	for _, t := range s.tables(r.Context()) {
 		listed := table{
 			Keyspace: t.Schema.Keyspace, Name: t.Schema.Name,
 			MaxKeys: t.Settings.MaxKeys, MaxRowsPerKey: t.Settings.MaxRowsPerKey, MaxResponseBytes: t.Settings.MaxResponseBytes,

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 )
 
@@ -15,6 +16,8 @@ type httpError struct {
 	status               int
 	code, field, message string
 	retry                time.Duration
+	// challenge is the WWW-Authenticate that a 401 must bring.
+	challenge string
 }
 
 // Error returns the message.
@@ -35,6 +38,9 @@ func errorOf(r *http.Request, err error) httpError {
 	if refused, ok := errors.AsType[*lookup.Error](err); ok {
 		out.field, out.message = refused.Field, refused.Message
 	}
+	if unknown, ok := errors.AsType[*identity.Error](err); ok {
+		out.message, out.challenge = unknown.Message, challenge(unknown.Reason)
+	}
 	return out
 }
 
@@ -50,7 +56,19 @@ func writeError(w http.ResponseWriter, e httpError) {
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	setRetryAfter(w.Header(), e.retry)
+	if e.challenge != "" {
+		w.Header().Set("WWW-Authenticate", e.challenge)
+	}
 	writeJSON(w, e.status, append(body, '\n'))
+}
+
+// challenge returns what RFC 6750 has a server say of a request that is refused for
+// its bearer token, or for want of one.
+func challenge(reason identity.Reason) string {
+	if reason == identity.WrongToken {
+		return `Bearer realm="qosproxy", error="invalid_token"`
+	}
+	return `Bearer realm="qosproxy"`
 }
 
 func methodNotAllowed(w http.ResponseWriter, allowed string) {

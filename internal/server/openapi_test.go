@@ -61,10 +61,19 @@ func TestAnswersAreAsOpenAPISays(t *testing.T) {
 		"a plan of no table":    {"POST", "/v1/ks/products:explain", "/v1/{keyspace}/{table}:explain", `{"keys":["a"]}`, "unknown"},
 		"a plan not ready":      {"POST", "/v1/ks/products:explain", "/v1/{keyspace}/{table}:explain", `{"keys":["a"]}`, "not ready"},
 		"tables":                {"GET", "/v1/tables", "/v1/tables", ``, "partial"},
+		"an unknown client":     {"GET", "/v1/tables", "/v1/tables", ``, "unauthenticated"},
+		"a key of its":          {"GET", "/v1/ks/products/a", "/v1/{keyspace}/{table}/{key}", ``, "unauthenticated"},
+		"keys of its":           {"POST", "/v1/ks/products:batchGet", "/v1/{keyspace}/{table}:batchGet", `{"keys":["a"]}`, "unauthenticated"},
 		"the document":          {"GET", "/openapi.json", "/openapi.json", ``, "partial"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := open(t, Deps{Lookup: lookups[c.of]()})
+			deps := Deps{}
+			if c.of == "unauthenticated" {
+				deps.Clients = known(t)
+			} else {
+				deps.Lookup = lookups[c.of]()
+			}
+			d := open(t, deps)
 			w := do(d.http.Handler, c.method, c.target, c.body)
 			op := doc.Paths.Find(c.path).Post
 			if op == nil {

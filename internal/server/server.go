@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
@@ -79,6 +80,10 @@ type Deps struct {
 	Ready func() string
 	// Observer is told of every lookup.
 	Observer Observer
+	// Clients says who sends a request; nil takes everybody for identity.Anonymous.
+	Clients *identity.Registry
+	// Audit is told of the requests that are refused for who sent them.
+	Audit *identity.Audit
 	// Gatherer is what /metrics shows.
 	Gatherer prometheus.Gatherer
 	// Hosts and SLA are shown by /status as JSON.

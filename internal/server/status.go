@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
@@ -38,10 +39,11 @@ var (
 
 	// refusals are the requests refused as a whole, by the kind of their error.
 	refusals = map[error]outcome{
-		lookup.ErrInvalid:      {codes.InvalidArgument, http.StatusBadRequest, "INVALID_ARGUMENT", "INVALID_REQUEST", 0},
-		lookup.ErrUnknownTable: {codes.NotFound, http.StatusNotFound, "NOT_FOUND", "UNKNOWN_TABLE", 0},
-		lookup.ErrForbidden:    {codes.PermissionDenied, http.StatusForbidden, "PERMISSION_DENIED", "FORBIDDEN", 0},
-		lookup.ErrNotReady:     {codes.Unavailable, http.StatusServiceUnavailable, "UNAVAILABLE", "NOT_READY", time.Second},
+		lookup.ErrInvalid:           {codes.InvalidArgument, http.StatusBadRequest, "INVALID_ARGUMENT", "INVALID_REQUEST", 0},
+		identity.ErrUnauthenticated: {codes.Unauthenticated, http.StatusUnauthorized, "UNAUTHENTICATED", "UNAUTHENTICATED", 0},
+		lookup.ErrUnknownTable:      {codes.NotFound, http.StatusNotFound, "NOT_FOUND", "UNKNOWN_TABLE", 0},
+		lookup.ErrForbidden:         {codes.PermissionDenied, http.StatusForbidden, "PERMISSION_DENIED", "FORBIDDEN", 0},
+		lookup.ErrNotReady:          {codes.Unavailable, http.StatusServiceUnavailable, "UNAVAILABLE", "NOT_READY", time.Second},
 	}
 
 	// unanswered are the lookups of which no key was answered. The first status

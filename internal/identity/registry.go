@@ -1,0 +1,334 @@
+package identity
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// followInterval is how often the token files are read again. They are small, and
+// their content tells a change more surely than time and size would.
+const followInterval = time.Second
+
+// Member is a client and what it is recognised by, of which one is enough.
+type Member struct {
+	// Client is the client. A nil Access in it means that it may read nothing.
+	Client Client
+	// SPIFFE are SPIFFE IDs, compared as they are, such as
+	// spiffe://example.org/ns/shop/sa/checkout.
+	SPIFFE []string
+	// DNSNames are DNS names in certificates. Case does not matter, and a wildcard
+	// of a certificate stands for no other name.
+	DNSNames []string
+	// TokenFile is the path of a file of bearer tokens, see ReadTokens.
+	TokenFile string
+	// SocketHeader is the value of the header of that name.
+	SocketHeader string
+}
+
+// Registry is the clients in force. Requests read them without a lock, while
+// Replace and Follow exchange them as a whole. Until the first Replace, and for a
+// nil Registry, everybody is Anonymous.
+type Registry struct {
+	log    *slog.Logger
+	broken prometheus.Gauge
+
+	clients atomic.Pointer[clients] // nil: everybody is Anonymous
+	mu      sync.Mutex              // orders those who exchange clients
+}
+
+// NewRegistry returns a registry without clients. Its metric is registered unless
+// registerer is nil; a nil log discards what it says.
+func NewRegistry(registerer prometheus.Registerer, log *slog.Logger) *Registry {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	r := &Registry{log: log, broken: newBroken()}
+	if registerer != nil {
+		registerer.MustRegister(r.broken)
+	}
+	return r
+}
+
+// clients is one immutable state of a Registry.
+type clients struct {
+	members []member
+	// Each map is from what a client is recognised by.
+	spiffe, dns, header map[string]*Client
+	// holders are the tokens of all members.
+	holders []holder
+}
+
+// member is a client with the tokens that are in force.
+type member struct {
+	client *Client
+	file   string
+	tokens []digest
+	// problem is why the present content of the file is not used; empty when it is.
+	problem string
+}
+
+// Replace puts other clients in the place of those in force, at once and for
+// requests that begin from now on. No member at all lets everybody in again. On an
+// error, which joins one for each mistake, nothing has changed: a token file that
+// cannot be used, or two members recognised by the same thing.
+func (r *Registry) Replace(members []Member) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(members) == 0 {
+		r.clients.Store(nil)
+		r.broken.Set(0)
+		return nil
+	}
+	next, err := newClients(members)
+	if err != nil {
+		return err
+	}
+	r.clients.Store(next)
+	r.broken.Set(0)
+	return nil
+}
+
+func newClients(members []Member) (*clients, error) {
+	c := &clients{spiffe: map[string]*Client{}, dns: map[string]*Client{}, header: map[string]*Client{}}
+	var problems []error
+	claim := func(what string, by map[string]*Client, value string, client *Client) {
+		if other, taken := by[value]; taken {
+			problems = append(problems, fmt.Errorf("clients %s and %s have the same %s %q; give it to one", other.Name, client.Name, what, value))
+			return
+		}
+		by[value] = client
+	}
+	names := map[string]*Client{}
+	for _, m := range members {
+		client := m.Client
+		if client.Access == nil {
+			client.Access = &Access{}
+		}
+		claim("name", names, client.Name, &client)
+		for _, id := range m.SPIFFE {
+			claim("SPIFFE ID", c.spiffe, id, &client)
+		}
+		for _, name := range m.DNSNames {
+			claim("DNS name", c.dns, strings.ToLower(name), &client)
+		}
+		if m.SocketHeader != "" {
+			claim("socket header", c.header, m.SocketHeader, &client)
+		}
+		entry := member{client: &client, file: m.TokenFile}
+		if m.TokenFile != "" {
+			var err error
+			if entry.tokens, err = digestsOf(m.TokenFile); err != nil {
+				problems = append(problems, fmt.Errorf("token_file of client %s: %w", client.Name, err))
+			}
+		}
+		c.members = append(c.members, entry)
+	}
+	if a, b, shared := sharedToken(c.members); shared {
+		problems = append(problems, fmt.Errorf("clients %s and %s have a token in common; give each its own", c.members[a].client.Name, c.members[b].client.Name))
+	}
+	c.holders = holdersOf(c.members)
+	return c, errors.Join(problems...)
+}
+
+// sharedToken returns two members, the first before the second, that have a token
+// in common.
+func sharedToken(members []member) (a, b int, shared bool) {
+	owner := map[digest]int{}
+	for i, m := range members {
+		for _, d := range m.tokens {
+			if first, taken := owner[d]; taken && first != i {
+				return first, i, true
+			}
+			owner[d] = i
+		}
+	}
+	return 0, 0, false
+}
+
+func holdersOf(members []member) []holder {
+	var holders []holder
+	for _, m := range members {
+		for _, d := range m.tokens {
+			holders = append(holders, holder{d, m.client})
+		}
+	}
+	return holders
+}
+
+// Identify returns the client that the credentials are of; Anonymous where there
+// are no clients. No credential outranks another: all that a request brings must
+// be right and must name the same client. A verified certificate that names no
+// client is no objection to another credential, since a listener may ask it of
+// everybody. The error is an *Error.
+func (r *Registry) Identify(c Credentials) (*Client, error) {
+	if r == nil {
+		return Anonymous, nil
+	}
+	known := r.clients.Load()
+	if known == nil {
+		return Anonymous, nil
+	}
+	var found *Client
+	for _, recognise := range []func(Credentials) (*Client, *Error){known.byToken, known.byHeader, known.byCertificate} {
+		client, err := recognise(c)
+		switch {
+		case err != nil:
+			return nil, err
+		case client != nil && found != nil && client != found:
+			return nil, errConflict
+		case client != nil:
+			found = client
+		}
+	}
+	switch {
+	case found != nil:
+		return found, nil
+	case c.Certificate != nil:
+		return nil, errUnknown
+	default:
+		return nil, errMissing
+	}
+}
+
+func (c *clients) byToken(given Credentials) (*Client, *Error) {
+	if len(given.Authorization) == 0 {
+		return nil, nil //nolint:nilnil // No token is neither a client nor a mistake.
+	}
+	token, ok := bearer(given.Authorization)
+	if !ok {
+		return nil, errScheme
+	}
+	if client := holderOf(c.holders, token); client != nil {
+		return client, nil
+	}
+	return nil, errToken
+}
+
+func (c *clients) byHeader(given Credentials) (*Client, *Error) {
+	switch {
+	case len(given.Header) == 0:
+		return nil, nil //nolint:nilnil // No header is neither a client nor a mistake.
+	case !given.Socket:
+		return nil, errTrust
+	case len(given.Header) > 1:
+		return nil, errHeader
+	}
+	if client := c.header[given.Header[0]]; client != nil {
+		return client, nil
+	}
+	return nil, errHeader
+}
+
+// byCertificate returns the client that a name of the certificate is of, nil when
+// none is.
+func (c *clients) byCertificate(given Credentials) (*Client, *Error) {
+	if given.Certificate == nil {
+		return nil, nil //nolint:nilnil // No certificate is neither a client nor a mistake.
+	}
+	found := c.spiffe[spiffeID(given.Certificate)]
+	for _, name := range given.Certificate.DNSNames {
+		client := c.dns[strings.ToLower(name)]
+		if client != nil && found != nil && client != found {
+			return nil, errConflict
+		}
+		if client != nil {
+			found = client
+		}
+	}
+	return found, nil
+}
+
+// spiffeID returns the SPIFFE ID of a certificate, empty when it has none. The
+// standard allows one URI in a certificate: with more, none can be relied on.
+func spiffeID(certificate *x509.Certificate) string {
+	if len(certificate.URIs) != 1 || certificate.URIs[0].Scheme != "spiffe" {
+		return ""
+	}
+	return certificate.URIs[0].String()
+}
+
+// Follow keeps the tokens current until ctx ends: a file that has changed is used
+// within seconds. One that is gone or cannot be used is logged and counted, and the
+// tokens that were read from it before stay valid.
+func (r *Registry) Follow(ctx context.Context) {
+	tick := time.NewTicker(followInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			r.refresh()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// refresh reads the token files and exchanges the clients if one has changed.
+func (r *Registry) refresh() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.clients.Load()
+	if now == nil {
+		return
+	}
+	next := *now
+	next.members = slices.Clone(now.members)
+	for i := range next.members {
+		next.members[i].reread()
+	}
+	// The tokens in force have none in common, so going back to them ends this.
+	for a, b, shared := sharedToken(next.members); shared; a, b, shared = sharedToken(next.members) {
+		next.members[a].goBack(now.members[a], next.members[b].client.Name)
+		next.members[b].goBack(now.members[b], next.members[a].client.Name)
+	}
+	broken, changed := 0, false
+	for i := range next.members {
+		m, before := &next.members[i], &now.members[i]
+		switch {
+		case m.problem != "":
+			broken++
+			if m.problem != before.problem {
+				r.log.Error("token file not used; the tokens before it stay valid", "client", m.client.Name, "problem", m.problem)
+			}
+		case !slices.Equal(m.tokens, before.tokens) || before.problem != "":
+			r.log.Info("token file read again", "client", m.client.Name, "tokens", len(m.tokens))
+		}
+		changed = changed || m.problem != before.problem || !slices.Equal(m.tokens, before.tokens)
+	}
+	r.broken.Set(float64(broken))
+	if changed {
+		next.holders = holdersOf(next.members)
+		r.clients.Store(&next)
+	}
+}
+
+// reread takes over what the file of a member holds now.
+func (m *member) reread() {
+	if m.file == "" {
+		return
+	}
+	tokens, err := digestsOf(m.file)
+	if err != nil {
+		m.problem = err.Error()
+		return
+	}
+	m.tokens, m.problem = tokens, ""
+}
+
+// goBack takes the tokens of before when the present ones are new and those of
+// another client among them.
+func (m *member) goBack(before member, other string) {
+	if !slices.Equal(m.tokens, before.tokens) {
+		m.tokens, m.problem = before.tokens, fmt.Sprintf("%s holds a token of client %s", m.file, other)
+	}
+}

@@ -1,0 +1,88 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+)
+
+// table returns a table as far as the client of the request may read it. A table
+// that it may not read is refused in the same words whether it exists or not.
+func (s *Server) table(ctx context.Context, keyspace, name string) (*lookup.Table, error) {
+	access := identity.FromContext(ctx).Access
+	columns, may := access.Table(keyspace, name)
+	t, err := s.deps.Lookup.Table(keyspace, name)
+	switch {
+	case !may:
+		known := ""
+		if err == nil {
+			known = t.Schema.String()
+		}
+		refused := &lookup.Error{Kind: lookup.ErrForbidden, Field: "table", Message: fmt.Sprintf(
+			"table %s.%s may not be read by this client; its operator can list it at the client in the configuration", keyspace, name)}
+		s.audit(ctx, known, refused)
+		return nil, refused
+	case err != nil:
+		s.audit(ctx, "", err)
+		return nil, err
+	case access == nil:
+		return t, nil
+	default:
+		return t.Narrow(columns), nil
+	}
+}
+
+// tables returns the tables that the client of the request may read, each as far
+// as it may.
+func (s *Server) tables(ctx context.Context) []*lookup.Table {
+	all, access := s.deps.Lookup.Tables(), identity.FromContext(ctx).Access
+	if access == nil {
+		return all
+	}
+	var out []*lookup.Table
+	for _, t := range all {
+		if columns, may := access.Table(t.Schema.Keyspace, t.Schema.Name); may {
+			out = append(out, t.Narrow(columns))
+		}
+	}
+	return out
+}
+
+// mayDescribe refuses a keyspace of which the client of the request may read no
+// table; the empty name, which means all, is fine.
+func (s *Server) mayDescribe(ctx context.Context, keyspace string) error {
+	if keyspace == "" || identity.FromContext(ctx).Access.Keyspace(keyspace) {
+		return nil
+	}
+	err := &lookup.Error{Kind: lookup.ErrForbidden, Field: "keyspace", Message: "this client may read no table of keyspace " + keyspace}
+	s.audit(ctx, "", err)
+	return err
+}
+
+// audit records a request that was refused for what its client may read, and
+// ignores all other errors. The table is one of the configuration, or empty.
+func (s *Server) audit(ctx context.Context, table string, err error) {
+	refused, ok := errors.AsType[*lookup.Error](err)
+	if !ok || !errors.Is(refused, lookup.ErrForbidden) {
+		return
+	}
+	reason := identity.ForbiddenTable
+	switch {
+	case strings.HasPrefix(refused.Field, "columns"):
+		reason = identity.ForbiddenColumn
+	case refused.Field == "keyspace":
+		reason = identity.ForbiddenKeyspace
+	}
+	s.deps.Audit.Refused(ctx, identity.Refusal{Client: identity.FromContext(ctx).Name, Reason: reason, Table: table})
+}
+
+// auditUnknown records a request whose client is not known.
+func (s *Server) auditUnknown(ctx context.Context, err error, from string) {
+	if unknown, ok := errors.AsType[*identity.Error](err); ok {
+		s.deps.Audit.Refused(ctx, identity.Refusal{Reason: unknown.Reason, Peer: from})
+	}
+}

@@ -1,0 +1,171 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/qosproxy/qosproxy/internal/identity"
+)
+
+// The metadata key and the HTTP header of bearer tokens.
+const (
+	authorizationKey    = "authorization"
+	authorizationHeader = "Authorization"
+)
+
+// What anybody may ask, known or not: balancers ask for health, and tools for the
+// description of the service. Both say nothing of tables.
+var openServices = []string{
+	"/grpc.health.v1.Health/",
+	"/grpc.reflection.v1.ServerReflection/",
+	"/grpc.reflection.v1alpha.ServerReflection/",
+}
+
+const openPath = "/openapi.json"
+
+// handshake lets gRPC see the certificate of a connection that its listener
+// encrypts: gRPC takes such a connection for a plain one.
+type handshake struct {
+	credentials.TransportCredentials
+}
+
+func newHandshake() handshake { return handshake{insecure.NewCredentials()} }
+
+// ServerHandshake ends the handshake of a connection, within the deadline that
+// gRPC sets it.
+func (h handshake) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	encrypted, ok := conn.(*tls.Conn)
+	if !ok {
+		return h.TransportCredentials.ServerHandshake(conn)
+	}
+	if err := encrypted.HandshakeContext(context.Background()); err != nil {
+		return nil, nil, err
+	}
+	return conn, credentials.TLSInfo{
+		State:          encrypted.ConnectionState(),
+		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
+	}, nil
+}
+
+// Clone returns the handshake, which has no state.
+func (h handshake) Clone() credentials.TransportCredentials { return h }
+
+// verified returns the certificate of a client whose chain has been verified, nil
+// when there is none. A certificate that came but was not verified counts as none.
+func verified(state *tls.ConnectionState) *x509.Certificate {
+	if state == nil || len(state.VerifiedChains) == 0 || len(state.VerifiedChains[0]) == 0 {
+		return nil
+	}
+	return state.VerifiedChains[0][0]
+}
+
+func isSocket(a net.Addr) bool { return a != nil && a.Network() == "unix" }
+
+// identifyUnary and identifyStream refuse the calls of callers that are not known.
+func (s *Server) identifyUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	ctx, err := s.identifyCall(ctx, info.FullMethod)
+	if err != nil {
+		return nil, err
+	}
+	return handler(ctx, req)
+}
+
+func (s *Server) identifyStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	ctx, err := s.identifyCall(stream.Context(), info.FullMethod)
+	if err != nil {
+		return err
+	}
+	return handler(srv, &identifiedStream{stream, ctx})
+}
+
+// identifiedStream is a stream whose context carries its client.
+type identifiedStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context returns the context with the client.
+func (s *identifiedStream) Context() context.Context { return s.ctx }
+
+// identifyCall returns the context of a call with its client.
+func (s *Server) identifyCall(ctx context.Context, method string) (context.Context, error) {
+	for _, service := range openServices {
+		if strings.HasPrefix(method, service) {
+			return ctx, nil
+		}
+	}
+	given := identity.Credentials{
+		Authorization: metadata.ValueFromIncomingContext(ctx, authorizationKey),
+		Header:        metadata.ValueFromIncomingContext(ctx, identity.SocketHeader),
+	}
+	from := ""
+	if p, ok := peer.FromContext(ctx); ok {
+		given.Socket = isSocket(p.LocalAddr)
+		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
+			given.Certificate = verified(&info.State)
+		}
+		if p.Addr != nil && !given.Socket {
+			from = p.Addr.String()
+		}
+	}
+	ctx, err := s.identify(ctx, given, from)
+	if err != nil {
+		return nil, grpcError(ctx, err)
+	}
+	return ctx, nil
+}
+
+// identified refuses the requests of callers that are not known.
+func (s *Server) identified(next http.Handler) http.Handler {
+	header := http.CanonicalHeaderKey(identity.SocketHeader)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == openPath {
+			next.ServeHTTP(w, r)
+			return
+		}
+		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+		given := identity.Credentials{
+			Certificate:   verified(r.TLS),
+			Authorization: r.Header[authorizationHeader],
+			Header:        r.Header[header],
+			Socket:        isSocket(local),
+		}
+		from := r.RemoteAddr
+		if given.Socket {
+			from = ""
+		}
+		ctx, err := s.identify(r.Context(), given, from)
+		if err != nil {
+			writeError(w, errorOf(r, err))
+			return
+		}
+		if ctx != r.Context() {
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// identify returns the context of a request with its client.
+func (s *Server) identify(ctx context.Context, given identity.Credentials, from string) (context.Context, error) {
+	client, err := s.deps.Clients.Identify(given)
+	switch {
+	case err != nil:
+		s.auditUnknown(ctx, err, from)
+		return ctx, err
+	case client == identity.Anonymous: // whom a context without client carries
+		return ctx, nil
+	default:
+		return identity.NewContext(ctx, client), nil
+	}
+}
