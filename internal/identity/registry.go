@@ -82,20 +82,28 @@ type member struct {
 // error, which joins one for each mistake, nothing has changed: a token file that
 // cannot be used, or two members recognised by the same thing.
 func (r *Registry) Replace(members []Member) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(members) == 0 {
-		r.clients.Store(nil)
+	commit, err := r.Prepare(members)
+	if err == nil {
+		commit()
+	}
+	return err
+}
+
+// Prepare does the part of Replace that can fail, and returns the rest of it; nil
+// with an error.
+func (r *Registry) Prepare(members []Member) (commit func(), err error) {
+	var next *clients
+	if len(members) > 0 {
+		if next, err = newClients(members); err != nil {
+			return nil, err
+		}
+	}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.clients.Store(next)
 		r.broken.Set(0)
-		return nil
-	}
-	next, err := newClients(members)
-	if err != nil {
-		return err
-	}
-	r.clients.Store(next)
-	r.broken.Set(0)
-	return nil
+	}, nil
 }
 
 func newClients(members []Member) (*clients, error) {

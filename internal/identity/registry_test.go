@@ -333,6 +333,20 @@ func TestTokensOfASecretVolume(t *testing.T) {
 	})
 }
 
+func TestWhatIsPreparedIsNotInForceBeforeItIsCommitted(t *testing.T) {
+	r := NewRegistry(nil, nil)
+	commit, err := r.Prepare([]Member{{Client: Client{Name: "a"}, SocketHeader: "a"}})
+	require.NoError(t, err)
+	_, err = r.Identify(Credentials{})
+	require.NoError(t, err)
+	commit()
+	_, err = r.Identify(Credentials{})
+	require.ErrorIs(t, err, ErrUnauthenticated)
+	commit, err = r.Prepare([]Member{{TokenFile: "/none"}})
+	require.Error(t, err)
+	assert.Nil(t, commit)
+}
+
 // TestClientsAreExchangedAsAWhole asks while the clients change; each answer is of
 // one set or of the other.
 func TestClientsAreExchangedAsAWhole(t *testing.T) {
