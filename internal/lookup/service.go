@@ -15,7 +15,7 @@ import (
 // Config is what a Service works with. Every field but Reason and LocalRack is
 // required.
 type Config struct {
-	// Tables are the tables that may be read.
+	// Tables are the tables that may be read until SetTables says otherwise.
 	Tables []Settings
 	// Ring returns the current snapshot, nil before the first.
 	Ring func() *ring.Ring
@@ -31,19 +31,39 @@ type Config struct {
 
 // Service answers lookups. It is safe for concurrent use.
 type Service struct {
-	cfg      Config
-	settings map[[2]string]*Settings
-	near     atomic.Pointer[near]
+	cfg    Config
+	served atomic.Pointer[served]
+	near   atomic.Pointer[near]
+}
+
+// served is the tables that may be read, in the order of the configuration. It
+// never changes: a lookup keeps the settings it was resolved with to its end.
+type served struct {
+	order []*Settings
+	named map[[2]string]*Settings
 }
 
 // New returns a service over the given parts.
 func New(cfg Config) *Service {
-	s := &Service{cfg: cfg, settings: make(map[[2]string]*Settings, len(cfg.Tables))}
-	for i := range cfg.Tables {
-		t := &cfg.Tables[i]
-		s.settings[[2]string{t.Keyspace, t.Table}] = t
-	}
+	s := &Service{cfg: cfg}
+	s.SetTables(cfg.Tables)
 	return s
+}
+
+// SetTables replaces the tables that may be read, all at once: lookups that have
+// been resolved end with the settings they began with, and later ones see only
+// the new. The settings must not be changed afterwards.
+func (s *Service) SetTables(tables []Settings) {
+	next := &served{named: make(map[[2]string]*Settings, len(tables))}
+	for i := range tables {
+		t := &tables[i]
+		// Made here, so that lookups which end with the settings of before do not
+		// bring back the budget that went with them.
+		t.state = s.cfg.Executor.Table(t.Keyspace+"."+t.Table, t.HedgeBudget)
+		next.order = append(next.order, t)
+		next.named[[2]string{t.Keyspace, t.Table}] = t
+	}
+	s.served.Store(next)
 }
 
 // Ring returns the snapshot that a lookup would use now, nil before the first.
@@ -212,7 +232,7 @@ func (s *Service) query(snapshot *ring.Ring, req *Request, asked *keySet) *execu
 		Grouping: settings.Grouping,
 		Cap:      settings.MaxKeysPerGroup,
 		Policy:   settings.SpeculativeRetry,
-		Table:    s.cfg.Executor.Table(req.Table.Schema.String(), settings.HedgeBudget),
+		Table:    settings.state,
 		Near:     s.nearby(snapshot),
 		Trace:    req.Trace,
 	}
