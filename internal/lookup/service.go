@@ -12,8 +12,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Config is what a Service works with. Every field but Reason and LocalRack is
-// required.
+// Config is what a Service works with. Every field but LocalRack is required.
 type Config struct {
 	// Tables are the tables that may be read until SetTables says otherwise.
 	Tables []Settings
@@ -25,8 +24,6 @@ type Config struct {
 	Executor *executor.Executor
 	// LocalRack is the rack whose replicas are preferred; empty prefers none.
 	LocalRack string
-	// Reason says why the proxy is not ready; nil says nothing.
-	Reason func() string
 }
 
 // Service answers lookups. It is safe for concurrent use.
@@ -170,14 +167,10 @@ func (s *Service) check(req *Request) (*ring.Ring, error) {
 	return snapshot, nil
 }
 
+// notReady says that there is no ring yet. Why is for operators: it may name the
+// nodes of the cluster.
 func (s *Service) notReady() *Error {
-	message := "the proxy does not know the cluster yet; retry in a moment"
-	if s.cfg.Reason != nil {
-		if reason := s.cfg.Reason(); reason != "" {
-			message = "the proxy does not know the cluster yet: " + reason
-		}
-	}
-	return &Error{Kind: ErrNotReady, Message: message}
+	return &Error{Kind: ErrNotReady, Message: "the proxy does not know the cluster yet; retry in a moment"}
 }
 
 // deadline bounds a lookup by its own timeout, or by that of the table when the
