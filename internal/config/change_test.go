@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -31,7 +32,8 @@ func TestChangesAreNamedByTheirKeys(t *testing.T) {
 		b, err := Parse([]byte(text), "f.yaml")
 		require.NoError(t, err)
 		assert.Equal(t, want, Changes(a, b), text)
-		assert.Equal(t, len(want) == 0, a.Digest() == b.Digest() || text == "tables: [{name: a.b, timeout: 125ms, sla: {target: 50ms}}]", text)
+		same := len(want) == 0 || strings.Contains(text, "timeout: 125ms") // which is what it inherits
+		assert.Equal(t, same, a.Digest() == b.Digest(), text)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -201,7 +202,12 @@ func (c *conn) Write(b []byte) (int, error) {
 	if err := c.Conn.SetWriteDeadline(deadline); err != nil {
 		return 0, err
 	}
-	return c.Conn.Write(b)
+	n, err := c.Conn.Write(b)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		// gRPC ends a connection whose writes fail when its reads fail too.
+		_ = c.Close()
+	}
+	return n, err
 }
 
 // SetDeadline implements net.Conn.

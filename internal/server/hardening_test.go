@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -198,7 +199,9 @@ func TestIdleAndOldConnectionsEnd(t *testing.T) {
 // TestSlowReaders lets clients ask for much and read nothing.
 func TestSlowReaders(t *testing.T) {
 	row := partition.Row{[]byte("a"), bytes.Repeat([]byte("x"), 8<<20), nil}
+	var asked atomic.Int32
 	f := &fake{tables: []*lookup.Table{products(t)}, get: func(_ context.Context, req *lookup.Request) (*lookup.Response, error) {
+		asked.Add(1)
 		results := make([]partition.Result, len(req.Keys))
 		for i := range results {
 			results[i] = partition.Result{Status: partition.Found, Rows: []partition.Row{row}}
@@ -217,6 +220,8 @@ func TestSlowReaders(t *testing.T) {
 		require.NoError(t, p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30}))
 		require.NoError(t, p.framer.WriteWindowUpdate(0, 1<<30))
 		p.ask(1, askProducts(t))
+		require.Eventually(t, func() bool { return asked.Load() == 2 }, patience, time.Millisecond)
+		asked.Store(0)
 		for _, door := range []string{"grpc", "http"} {
 			gone := func() bool { return testutil.ToFloat64(s.metrics.open.WithLabelValues(door)) == 0 }
 			if ends {
@@ -258,10 +263,7 @@ func TestCompressedBodies(t *testing.T) {
 			return err
 		}
 		require.NoError(t, ask(32<<10))
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
 		assert.Equal(t, codes.ResourceExhausted, status.Code(ask(16<<20)))
-		runtime.ReadMemStats(&after)
 	})
 }
 
@@ -288,7 +290,6 @@ type peer struct {
 	framer *http2.Framer
 	hpack  *hpack.Encoder
 	block  bytes.Buffer
-	mu     sync.Mutex
 }
 
 func newPeer(t *testing.T, s *Server, listener string) *peer {
@@ -350,7 +351,7 @@ func TestRapidReset(t *testing.T) {
 	var mu sync.Mutex
 	running, most := 0, 0
 	f := &fake{tables: []*lookup.Table{products(t)}, get: func(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
-		if string(req.Keys[0].Routing()) == "good" || ctx.Value(traceKey{}) != nil {
+		if string(req.Keys[0].Routing()) == "good" {
 			return respond(absent)(ctx, req)
 		}
 		mu.Lock()
@@ -368,12 +369,11 @@ func TestRapidReset(t *testing.T) {
 	defer close(blocked)
 	p := newPeer(t, s, "grpc")
 	go func() { _, _ = io.Copy(io.Discard, p.conn) }()
-	message, block := askProducts(t), []byte(nil)
+	message := askProducts(t)
 	_ = p.conn.SetWriteDeadline(time.Now().Add(2 * time.Second))
 	for i := range uint32(20_000) {
-		block = p.headers()
 		err := errors.Join(
-			p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, BlockFragment: block, EndHeaders: true}),
+			p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, BlockFragment: p.headers(), EndHeaders: true}),
 			p.framer.WriteData(2*i+1, true, message),
 			p.framer.WriteRSTStream(2*i+1, http2.ErrCodeCancel))
 		if err != nil {
@@ -391,8 +391,6 @@ func TestRapidReset(t *testing.T) {
 }
 
 func TestFloodsEndTheConnectionAndNobodyElses(t *testing.T) {
-	tls := t.TempDir()
-	issue(t, tls, "proxy.test")
 	for name, flood := range map[string]func(p *peer) error{
 		"continuation": func(p *peer) error {
 			if err := p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.headers()}); err != nil {
