@@ -173,7 +173,7 @@ func TestAMistakeChangesNothing(t *testing.T) {
 	hash := r.configStatus().Hash
 	for text, says := range map[string]string{
 		"tables: [{name: shop.products, timeout: -1s}]\nlog: {level: debug}":                                                                             r.file + ":1:41: tables[0].timeout: -1s is not above 0",
-		"log: {level: debug}\ncassandra: {username: u, password_file: /nope}":                                                                            r.file + ":2:42: cassandra.password_file: open /nope",
+		"log: {level: debug}\ncassandra: {username: u, password_file: /nope}":                                                                            r.file + ":2:41: cassandra.password_file: open /nope",
 		"log: {level: debug}\nlisten: {tls: {http: {cert_file: " + r.file + ", key_file: " + r.file + "}}}\ncassandra: {tls: {ca_file: " + r.file + "}}": "cassandra.tls: ca_file " + r.file + " holds no PEM certificate",
 	} {
 		err := r.rewrite(t, text)
