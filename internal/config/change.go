@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // File returns the name of the file that the configuration was read from, empty
@@ -56,7 +57,7 @@ func leafText(v reflect.Value) string {
 
 // tableText returns a table as YAML, without what it inherits.
 func tableText(t Table) string {
-	text := ""
+	var text strings.Builder
 	v := reflect.ValueOf(t)
 	for _, f := range fieldsOf(v.Type()) {
 		field := v.FieldByIndex(f.index)
@@ -66,12 +67,12 @@ func tableText(t Table) string {
 		if f.name == "sla" {
 			for _, part := range fieldsOf(field.Elem().Type()) {
 				if p := field.Elem().FieldByIndex(part.index); !p.IsNil() {
-					text += "sla." + part.name + ":" + leafText(p)
+					text.WriteString("sla." + part.name + ":" + leafText(p))
 				}
 			}
 			continue
 		}
-		text += f.name + ":" + leafText(field)
+		text.WriteString(f.name + ":" + leafText(field))
 	}
-	return text
+	return text.String()
 }

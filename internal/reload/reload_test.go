@@ -45,6 +45,12 @@ func write(t *testing.T, file, text string) {
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
+// pass lets time pass and what was due then be done.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // follow runs a Reloader over a file in a bubble of virtual time.
 func follow(t *testing.T, text string, test func(l *loaded, r *Reloader, hangup chan os.Signal)) {
 	t.Helper()
@@ -66,12 +72,12 @@ func follow(t *testing.T, text string, test func(l *loaded, r *Reloader, hangup 
 
 func TestAChangeIsReadOnceItStands(t *testing.T) {
 	follow(t, "good 1", func(l *loaded, r *Reloader, _ chan os.Signal) {
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		assert.Zero(t, l.loads, "nothing has changed")
 		write(t, l.file, "good 2")
-		time.Sleep(2*DefaultInterval + time.Millisecond)
+		pass(2*DefaultInterval + time.Millisecond)
 		assert.Equal(t, "good 2", l.last)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		assert.Equal(t, 1, l.loads)
 		assert.InDelta(t, 1, testutil.ToFloat64(r.success), 0)
 	})
@@ -81,9 +87,9 @@ func TestAFileThatIsBeingWrittenIsWaitedFor(t *testing.T) {
 	follow(t, "good 1", func(l *loaded, r *Reloader, _ chan os.Signal) {
 		for _, part := range []string{"", "g", "goo", "good 2"} {
 			write(t, l.file, part)
-			time.Sleep(DefaultInterval)
+			pass(DefaultInterval)
 		}
-		time.Sleep(DefaultInterval + time.Millisecond)
+		pass(DefaultInterval + time.Millisecond)
 		assert.Equal(t, "good 2", l.last)
 		assert.InDelta(t, 0, testutil.ToFloat64(r.results.WithLabelValues("failure")), 0)
 	})
@@ -93,13 +99,13 @@ func TestBrokenThenFixed(t *testing.T) {
 	follow(t, "good 1", func(l *loaded, r *Reloader, _ chan os.Signal) {
 		begin := r.Status().At
 		write(t, l.file, "bad")
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		assert.Equal(t, 1, l.loads, "one message for one mistake")
 		require.ErrorContains(t, r.Status().Err, ":1: not good")
 		assert.Equal(t, begin, r.Status().At)
 		assert.InDelta(t, 0, testutil.ToFloat64(r.success), 0)
 		write(t, l.file, "good 1")
-		time.Sleep(3 * DefaultInterval)
+		pass(3 * DefaultInterval)
 		assert.NoError(t, r.Status().Err, "also when it is as it was before")
 		assert.InDelta(t, 1, testutil.ToFloat64(r.success), 0)
 		assert.InDelta(t, float64(r.Status().At.Unix()), testutil.ToFloat64(r.last), 1)
@@ -113,7 +119,7 @@ func TestAMissingFileIsLookedForAgain(t *testing.T) {
 		synctest.Wait()
 		require.ErrorIs(t, r.Status().Err, os.ErrNotExist)
 		write(t, l.file, "good 1")
-		time.Sleep(3 * DefaultInterval)
+		pass(3 * DefaultInterval)
 		assert.Equal(t, "good 1", l.last)
 	})
 }
@@ -123,7 +129,7 @@ func TestASignalReadsAtOnceAlsoWithoutAChange(t *testing.T) {
 		hangup <- syscall.SIGHUP
 		synctest.Wait()
 		assert.Equal(t, "good 1", l.last)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		assert.Equal(t, 1, l.loads)
 	})
 }
@@ -147,10 +153,10 @@ func TestKubernetesSwapsALink(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go r.Run(ctx)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		publish("..2", "good 2")
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, "..1")))
-		time.Sleep(3 * DefaultInterval)
+		pass(3 * DefaultInterval)
 		assert.Equal(t, "good 2", l.last)
 		assert.Equal(t, 1, l.loads)
 	})
@@ -168,10 +174,10 @@ func TestFilesThatALoadNamesAreLookedAt(t *testing.T) {
 		defer cancel()
 		go r.Run(ctx)
 		write(t, first, "b")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		before := loads
 		write(t, second, "c")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		assert.Equal(t, before+1, loads)
 	})
 }
