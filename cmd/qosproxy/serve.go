@@ -3,6 +3,8 @@ package main
 import (
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/spf13/cobra"
@@ -23,7 +25,8 @@ func newServe() *cobra.Command {
 		Long: `serve runs the proxy until SIGTERM or SIGINT. Then it turns not ready, waits
 shutdown.delay for balancers to notice, answers the lookups under way and exits 0; a
 second signal ends it at once. While the cluster is down it stays up, not ready, and
-says why at /readyz.`,
+says why at /readyz. The configuration and the files that it names are read again when
+they change, and on SIGHUP; a mistake in them changes nothing.`,
 		Example: `  qosproxy serve --config qosproxy.yaml
   QOSPROXY_CASSANDRA_CONTACT_POINTS=10.0.0.1 qosproxy serve --config qosproxy.yaml`,
 		Args: exactly(0, 0, "no argument"),
@@ -42,7 +45,14 @@ says why at /readyz.`,
 			}
 			limitMemory(log)
 			log.Info("starting", "version", version, "commit", commit(), "contact_points", cfg.Cassandra.ContactPoints, "tables", len(cfg.Tables))
-			return app.New(cfg, app.Options{Version: version, Commit: commit(), Log: log, Level: &level}).Run(cmd.Context())
+			hangup := make(chan os.Signal, 1)
+			signal.Notify(hangup, syscall.SIGHUP)
+			defer signal.Stop(hangup)
+			return app.New(cfg, app.Options{
+				Version: version, Commit: commit(), Log: log, Level: &level,
+				Reload: func() (*config.Config, error) { return config.Load(configFile, environ()) },
+				Hangup: hangup,
+			}).Run(cmd.Context())
 		},
 	}
 	configFlag(cmd, &configFile)

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +22,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/reload"
 	"github.com/qosproxy/qosproxy/internal/server"
 	"github.com/qosproxy/qosproxy/internal/sla"
 )
@@ -32,19 +35,32 @@ type Options struct {
 	Log *slog.Logger
 	// Level changes the level of Log while running; nil cannot be changed.
 	Level *slog.LevelVar
+	// Reload reads the configuration again; nil keeps it, and has only the files
+	// that it names read again.
+	Reload func() (*config.Config, error)
+	// Hangup has everything read again at once; nil never does.
+	Hangup <-chan os.Signal
+
+	// reloadInterval is how often files are looked at; 0 means the default.
+	reloadInterval time.Duration
 }
 
 // App is a proxy. Its life is New, Start and Stop, or New and Run.
 type App struct {
-	cfg     *config.Config
+	// started is the configuration of the start, and cfg the one in use.
+	started *config.Config
+	cfg     atomic.Pointer[config.Config]
 	options Options
 	log     *slog.Logger
 
+	access   atomic.Pointer[cassandra.Access]
 	cluster  *cassandra.Cluster
 	executor *executor.Executor
+	lookups  *lookup.Service
 	recorder *sla.Recorder
 	clients  *identity.Registry
 	server   *server.Server
+	reloader *reload.Reloader
 	// stops end what Start began, in the order in which it began.
 	stops []func(context.Context) error
 }
@@ -55,7 +71,9 @@ func New(cfg *config.Config, options Options) *App {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &App{cfg: cfg, options: options, log: log}
+	a := &App{started: cfg, options: options, log: log}
+	a.cfg.Store(cfg)
+	return a
 }
 
 // Start brings the proxy up. It returns once the listeners are bound; the
@@ -74,10 +92,17 @@ func (a *App) Start(ctx context.Context) (err error) {
 		buildInfo(a.options),
 	)
 
-	settings, err := CassandraConfig(a.cfg, a.log)
+	// First, so that a file which changes while the parts below read theirs is
+	// read again.
+	if a.reloader, err = reload.New(a.reloads(registry)); err != nil {
+		return err
+	}
+	settings, err := CassandraConfig(a.started, a.log)
 	if err != nil {
 		return err
 	}
+	a.access.Store(&cassandra.Access{Username: settings.Username, Password: settings.Password, TLS: settings.TLS})
+	settings.Access = func() cassandra.Access { return *a.access.Load() }
 	settings.Registerer = registry
 	if a.cluster, err = cassandra.Open(ctx, settings); err != nil {
 		return err
@@ -92,54 +117,57 @@ func (a *App) Start(ctx context.Context) (err error) {
 	})
 	a.onStop(func(context.Context) error { a.executor.Close(); return nil })
 
-	lookups := lookup.New(lookup.Config{
-		Tables:    lookupSettings(a.cfg),
+	a.lookups = lookup.New(lookup.Config{
+		Tables:    lookupSettings(a.started),
 		Ring:      a.cluster.Ring,
 		Schema:    a.cluster.Schema,
 		Executor:  a.executor,
-		LocalRack: a.cfg.Cassandra.LocalRack,
-		Reason:    a.NotReady,
+		LocalRack: a.started.Cassandra.LocalRack,
 	})
-	if a.recorder, err = sla.New(registry, targets(a.cfg)); err != nil {
+	if a.recorder, err = sla.New(registry, targets(a.started)); err != nil {
 		return err
 	}
 
 	a.clients = identity.NewRegistry(registry, a.log)
-	if err := a.clients.Replace(members(a.cfg)); err != nil {
+	if err := a.clients.Replace(members(a.started)); err != nil {
 		return fmt.Errorf("clients: %w", err)
 	}
-	a.follow(ctx)
+	a.run(ctx, a.clients.Follow)
 
-	a.server = server.New(serverConfig(a.cfg, a.options.Version), server.Deps{
-		Lookup:   lookups,
-		Ready:    a.NotReady,
-		Observer: server.ObserverFunc(a.observe),
-		Clients:  a.clients,
-		Audit:    identity.NewAudit(registry, a.log),
-		Gatherer: registry,
-		Hosts:    func() any { return a.executor.Health() },
-		SLA:      func() any { return a.recorder.Status() },
-		LogLevel: a.options.Level,
-		Log:      a.log,
+	a.server = server.New(serverConfig(a.started, a.options.Version), server.Deps{
+		Lookup:     a.lookups,
+		Ready:      a.NotReady,
+		Observer:   server.ObserverFunc(a.observe),
+		Clients:    a.clients,
+		Audit:      identity.NewAudit(registry, a.log),
+		Gatherer:   registry,
+		Registerer: registry,
+		Hosts:      func() any { return a.executor.Health() },
+		SLA:        func() any { return a.recorder.Status() },
+		Config:     func() any { return a.configStatus() },
+		LogLevel:   a.options.Level,
+		Log:        a.log,
 	})
 	if err := a.server.Start(ctx); err != nil {
 		return err
 	}
 	a.onStop(a.server.Shutdown)
+	registry.MustRegister(certificates{a})
+	a.run(ctx, a.reloader.Run)
 	return nil
 }
 
-// follow keeps the tokens of the clients current until the proxy stops.
-func (a *App) follow(ctx context.Context) {
-	following, stop := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
+// run does something in the background from now on until the proxy stops.
+func (a *App) run(ctx context.Context, do func(context.Context)) {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
 	go func() {
-		defer close(done)
-		a.clients.Follow(following)
+		defer close(ended)
+		do(background)
 	}()
 	a.onStop(func(context.Context) error {
 		stop()
-		<-done
+		<-ended
 		return nil
 	})
 }
@@ -168,10 +196,10 @@ func (a *App) Run(ctx context.Context) error {
 	var failed error
 	select {
 	case <-ctx.Done():
-		a.server.Drain(context.WithoutCancel(ctx), a.cfg.Shutdown.Delay)
+		a.server.Drain(context.WithoutCancel(ctx), a.cfg.Load().Shutdown.Delay)
 	case failed = <-a.server.Failed():
 	}
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Shutdown.Timeout)
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Load().Shutdown.Timeout)
 	defer cancel()
 	err := errors.Join(failed, a.Stop(stopping))
 	if err == nil {
@@ -227,14 +255,9 @@ func CassandraConfig(cfg *config.Config, log *slog.Logger) (cassandra.Config, er
 		NodeLocal:          wantsNodeLocal(cfg),
 		Logger:             log,
 	}
-	var err error
-	if out.Password, err = password(c.PasswordFile); err != nil {
-		return out, fmt.Errorf("cassandra.password_file: %w", err)
-	}
-	if out.TLS, err = clientTLS(c.TLS); err != nil {
-		return out, fmt.Errorf("cassandra.tls: %w", err)
-	}
-	return out, nil
+	access, err := accessOf(cfg)
+	out.Password, out.TLS = access.Password, access.TLS
+	return out, err
 }
 
 // Addr returns the address that the listener grpc, http or admin is bound to,

@@ -125,7 +125,7 @@ func serve(b *testing.B) *server.Server {
 	return s
 }
 
-func benchRing(b *testing.B) *ring.Ring {
+func benchRing(b testing.TB) *ring.Ring {
 	random := rand.New(rand.NewPCG(1, 2))
 	t := ring.Topology{LocalDC: "dc1", Keyspaces: map[string]ring.Replication{
 		"shop": {Strategy: ring.NetworkTopologyStrategy, Factors: map[string]int{"dc1": 3}},

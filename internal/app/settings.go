@@ -15,20 +15,40 @@ import (
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/secret"
 	"github.com/qosproxy/qosproxy/internal/server"
 	"github.com/qosproxy/qosproxy/internal/sla"
 )
 
+// accessOf reads the files with which connections to the cluster show who they
+// are and check whom they reach. The error names the key.
+func accessOf(cfg *config.Config) (cassandra.Access, error) {
+	c := cfg.Cassandra
+	out := cassandra.Access{Username: c.Username}
+	var err error
+	if out.Password, err = password(c.PasswordFile); err != nil {
+		return out, fmt.Errorf("cassandra.password_file: %w", err)
+	}
+	if out.TLS, err = clientTLS(c.TLS); err != nil {
+		return out, fmt.Errorf("cassandra.tls: %w", err)
+	}
+	return out, nil
+}
+
 // password reads a secret from a file; a trailing line end is not part of it.
-func password(file string) (string, error) {
+func password(file string) (secret.Text, error) {
 	if file == "" {
-		return "", nil
+		return secret.Text{}, nil
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return "", err
+		return secret.Text{}, err
 	}
-	return strings.TrimRight(string(data), "\r\n"), nil
+	text := strings.TrimRight(string(data), "\r\n")
+	if text == "" {
+		return secret.Text{}, fmt.Errorf("%s is empty; write the password into it", file)
+	}
+	return secret.New(text), nil
 }
 
 // clientTLS returns the client's side of TLS, nil when it is off.
@@ -127,8 +147,15 @@ func serverConfig(cfg *config.Config, version string) server.Config {
 		HTTP:            listener(l.HTTP, l.TLS.HTTP),
 		Admin:           listener(l.Admin, l.TLS.Admin),
 		MaxRequestBytes: int(l.MaxRequestBytes),
-		Pprof:           l.Pprof,
-		Version:         version,
+		Limits: server.Limits{
+			MaxConnections:   l.MaxConnections,
+			HandshakeTimeout: l.HandshakeTimeout,
+			WriteTimeout:     l.WriteTimeout,
+			IdleTimeout:      l.IdleTimeout,
+			MaxConnectionAge: l.MaxConnectionAge,
+		},
+		Pprof:   l.Pprof,
+		Version: version,
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/qosproxy/qosproxy/internal/secret"
 )
 
 // Config says how to reach a cluster. The zero value of a field with a default
@@ -31,10 +33,15 @@ type Config struct {
 	LocalDC string
 	// Username and Password authenticate; an empty Username means no
 	// authentication.
-	Username, Password string
+	Username string
+	Password secret.Text
 	// TLS is the client's side of TLS, or nil for plain connections. The
 	// server's certificate is always verified, whatever InsecureSkipVerify says.
 	TLS *tls.Config
+	// Access returns what a connection that begins now uses in place of
+	// Username, Password and TLS, so that they can change while running. It is
+	// called concurrently. Nil means those fields.
+	Access func() Access
 	// ConnectionsPerHost is the number of connections to each host; default 2.
 	ConnectionsPerHost int
 	// ConnectTimeout bounds each step of setting up a connection; default 5 s.
@@ -95,7 +102,7 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("%w: connections_per_host is %d; it must be at least 1", ErrConfig, c.ConnectionsPerHost)
 	case c.ConnectTimeout < 0 || c.RequestTimeout < 0 || c.RefreshInterval < 0:
 		return c, fmt.Errorf("%w: a timeout or interval is negative", ErrConfig)
-	case c.Username == "" && c.Password != "":
+	case c.Username == "" && !c.Password.Empty():
 		return c, fmt.Errorf("%w: a password without a username", ErrConfig)
 	}
 	for _, p := range c.ContactPoints {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/ring"
+	"github.com/qosproxy/qosproxy/internal/secret"
 )
 
 // quiet is a configuration for one address.
@@ -45,7 +46,7 @@ func TestOpenRefusesWhatCannotBe(t *testing.T) {
 		"port is 70000":                     func(c *Config) { c.Port = 70000 },
 		"connections_per_host is -1":        func(c *Config) { c.ConnectionsPerHost = -1 },
 		"a timeout or interval is negative": func(c *Config) { c.RequestTimeout = -1 },
-		"a password without a username":     func(c *Config) { c.Password = "x" },
+		"a password without a username":     func(c *Config) { c.Password = secret.New("x") },
 		`unknown consistency level "SOME"`:  func(c *Config) { c.Consistency = "SOME" },
 	} {
 		t.Run(name, func(t *testing.T) {

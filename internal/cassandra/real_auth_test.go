@@ -16,6 +16,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/devcluster"
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/secret"
 )
 
 // inThreshold is how many keys the nodes below take in one IN.
@@ -38,7 +39,7 @@ func TestRealPasswordsDatacentersAndGuardrails(t *testing.T) {
 	demandPasswords(t, cluster)
 
 	root := config(cluster)
-	root.Username, root.Password, root.Consistency = "cassandra", "cassandra", "ONE"
+	root.Username, root.Password, root.Consistency = "cassandra", secret.New("cassandra"), "ONE"
 	ctx := t.Context()
 	var admin *cassandra.Client
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
@@ -62,7 +63,7 @@ func TestRealPasswordsDatacentersAndGuardrails(t *testing.T) {
 
 	reader := config(cluster)
 	reader.Logger = logger(t)
-	reader.Username, reader.Password = "reader", "secret"
+	reader.Username, reader.Password = "reader", secret.New("secret")
 	notReady := func(name, want string, change func(*cassandra.Config)) {
 		t.Run(name, func(t *testing.T) {
 			cfg := reader
@@ -72,14 +73,14 @@ func TestRealPasswordsDatacentersAndGuardrails(t *testing.T) {
 			defer c.Close()
 			assert.Eventually(t, func() bool { return containsAll(c.Status().Reason, want) }, 10*time.Second, 20*time.Millisecond)
 			assert.Contains(t, c.Status().Reason, want)
-			if cfg.Password != "" {
-				assert.NotContains(t, c.Status().Reason, cfg.Password)
+			if !cfg.Password.Empty() {
+				assert.NotContains(t, c.Status().Reason, cfg.Password.Reveal())
 			}
 		})
 	}
 	const credentials = "check cassandra.username and cassandra.password_file"
-	notReady("a wrong password", credentials, func(c *cassandra.Config) { c.Password = "wr0ng-one" })
-	notReady("no password", credentials, func(c *cassandra.Config) { c.Username, c.Password = "", "" })
+	notReady("a wrong password", credentials, func(c *cassandra.Config) { c.Password = secret.New("wr0ng-one") })
+	notReady("no password", credentials, func(c *cassandra.Config) { c.Username, c.Password = "", secret.Text{} })
 	notReady("contact points in two datacenters",
 		"the contact points are not in one datacenter; set cassandra.local_dc to one of far, near", func(*cassandra.Config) {})
 

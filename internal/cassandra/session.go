@@ -32,19 +32,13 @@ func driverConfig(cfg Config) *gocql.ClusterConfig {
 	d.WriteCoalesceWaitTime = 0
 	d.Metadata.CacheMode = gocql.Disabled
 	d.Logger = driverLogger{cfg.Logger}
-	d.Dialer = &net.Dialer{Timeout: cfg.ConnectTimeout, Control: giveUpOnSilence}
+	access := cfg.accessor()
+	d.HostDialer = &hostDialer{dialer: net.Dialer{Timeout: cfg.ConnectTimeout, Control: giveUpOnSilence}, access: access}
+	d.AuthProvider = func(*gocql.HostInfo) (gocql.Authenticator, error) { return authenticator(access()), nil }
 	// One try at a time: reconnectInterval brings the next, and a host that
 	// refuses is not worth a second of its pool's only goroutine.
 	d.ReconnectionPolicy = &gocql.ConstantReconnectionPolicy{MaxRetries: 1, Interval: 50 * time.Millisecond}
 	d.ReconnectInterval = reconnectInterval
-	if cfg.Username != "" {
-		d.Authenticator = gocql.PasswordAuthenticator{
-			Username: cfg.Username, Password: cfg.Password, AllowedAuthenticators: authenticators,
-		}
-	}
-	if cfg.TLS != nil {
-		d.SslOpts = &gocql.SslOptions{Config: cfg.TLS.Clone(), EnableHostVerification: true}
-	}
 	return d
 }
 

@@ -24,6 +24,11 @@ func (v *validator) listen(l *Listen) {
 	v.check(l.GRPC != "" || l.HTTP != "", "listen", "both grpc and http are off; give one of them an address such as 127.0.0.1:50051")
 	v.check(l.SocketMode&0o200 != 0, "listen.socket_mode", "%#o does not let the owner connect, which takes write permission; use 0660", l.SocketMode)
 	v.check(l.MaxRequestBytes > 0, "listen.max_request_bytes", "%s is below 1; use a size such as 4MiB", l.MaxRequestBytes)
+	v.check(l.MaxConnections > 0, "listen.max_connections", "%d is below 1; leave it out for 2048", l.MaxConnections)
+	v.positive("listen.handshake_timeout", l.HandshakeTimeout, "5s")
+	v.positive("listen.write_timeout", l.WriteTimeout, "30s")
+	v.positive("listen.idle_timeout", l.IdleTimeout, "5m")
+	v.check(l.MaxConnectionAge >= 0, "listen.max_connection_age", "%s is below 0; use 0s to let connections live for ever", l.MaxConnectionAge)
 	for i, a := range listeners {
 		why := badAddress(a.address)
 		v.check(why == "", "listen."+a.name, "%q %s", a.address, why)

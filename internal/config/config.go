@@ -96,6 +96,20 @@ type Listen struct {
 	SocketMode fs.FileMode `yaml:"socket_mode"`
 	// MaxRequestBytes is the largest request that either door accepts.
 	MaxRequestBytes Bytes `yaml:"max_request_bytes"`
+	// MaxConnections is the most connections to each listener, 1 or more; further
+	// ones are closed at once.
+	MaxConnections int `yaml:"max_connections"`
+	// HandshakeTimeout bounds a TLS handshake, and the time until the headers of a
+	// request have come.
+	HandshakeTimeout time.Duration `yaml:"handshake_timeout"`
+	// WriteTimeout is how long a client may take to receive what is written to
+	// it before its connection is closed.
+	WriteTimeout time.Duration `yaml:"write_timeout"`
+	// IdleTimeout is how long a connection is kept without a request.
+	IdleTimeout time.Duration `yaml:"idle_timeout"`
+	// MaxConnectionAge is after how long, ±10 %, a client is asked to connect
+	// anew; 0 never asks.
+	MaxConnectionAge time.Duration `yaml:"max_connection_age"`
 	// Pprof serves the Go profiler at the admin listener.
 	Pprof bool `yaml:"pprof"`
 	// TLS encrypts listeners, each by itself.
@@ -150,12 +164,16 @@ func Default() Config {
 			RefreshInterval:    time.Minute,
 		},
 		Listen: Listen{
-			GRPC:            "127.0.0.1:50051",
-			HTTP:            "127.0.0.1:8080",
-			Admin:           "127.0.0.1:8081",
-			SocketMode:      0o660,
-			MaxRequestBytes: 4 << 20,
-			Pprof:           true,
+			GRPC:             "127.0.0.1:50051",
+			HTTP:             "127.0.0.1:8080",
+			Admin:            "127.0.0.1:8081",
+			SocketMode:       0o660,
+			MaxRequestBytes:  4 << 20,
+			MaxConnections:   2048,
+			HandshakeTimeout: 5 * time.Second,
+			WriteTimeout:     30 * time.Second,
+			IdleTimeout:      5 * time.Minute,
+			MaxConnectionAge: 30 * time.Minute,
 		},
 		Defaults: Settings{
 			Consistency:      "LOCAL_ONE",

@@ -24,7 +24,7 @@ func TestVariablesGoOverTheFile(t *testing.T) {
 		"QOSPROXY_CASSANDRA_LOCAL_RACK=",
 		"QOSPROXY_LISTEN_HTTP=",
 		"QOSPROXY_LISTEN_SOCKET_MODE=0600",
-		"QOSPROXY_LISTEN_PPROF=false",
+		"QOSPROXY_LISTEN_PPROF=true",
 		"QOSPROXY_DEFAULTS_TIMEOUT=60ms",
 		"QOSPROXY_DEFAULTS_SPECULATIVE_RETRY=99p",
 		"QOSPROXY_DEFAULTS_HEDGE_BUDGET=3%",
@@ -40,7 +40,7 @@ func TestVariablesGoOverTheFile(t *testing.T) {
 	assert.True(t, c.Cassandra.TLS.On())
 	assert.Empty(t, c.Listen.HTTP)
 	assert.Equal(t, fs.FileMode(0o600), c.Listen.SocketMode)
-	assert.False(t, c.Listen.Pprof)
+	assert.True(t, c.Listen.Pprof)
 	assert.Equal(t, slog.LevelWarn, c.Log.Level)
 	s := c.Effective(&c.Tables[0])
 	assert.Equal(t, 60*time.Millisecond, s.Timeout, "tables inherit what a variable says of the defaults")

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/qosproxy/qosproxy/internal/identity"
@@ -16,40 +17,60 @@ import (
 // joined. It opens the files, so it says what this process may read.
 func (c *Config) CheckFiles() error {
 	v := &validator{origin: c.origin}
-	files := []struct{ path, file string }{
-		{"cassandra.password_file", c.Cassandra.PasswordFile},
-		{"cassandra.tls.ca_file", c.Cassandra.TLS.CAFile},
-		{"cassandra.tls.cert_file", c.Cassandra.TLS.CertFile},
-		{"cassandra.tls.key_file", c.Cassandra.TLS.KeyFile},
-	}
-	sockets := []struct{ path, address string }{
-		{"listen.grpc", c.Listen.GRPC}, {"listen.http", c.Listen.HTTP}, {"listen.admin", c.Listen.Admin},
-	}
-	for i, tls := range []ServerTLS{c.Listen.TLS.GRPC, c.Listen.TLS.HTTP, c.Listen.TLS.Admin} {
-		path := strings.Replace(sockets[i].path, "listen.", "listen.tls.", 1)
-		files = append(files, []struct{ path, file string }{
-			{path + ".cert_file", tls.CertFile}, {path + ".key_file", tls.KeyFile}, {path + ".client_ca_file", tls.ClientCAFile},
-		}...)
-	}
 	for i := range c.Clients {
 		if file := c.Clients[i].TokenFile; file != "" {
 			_, err := identity.ReadTokens(file)
 			v.check(err == nil, fmt.Sprintf("clients[%d].token_file", i), "%v", err)
 		}
 	}
-	for _, f := range files {
+	for _, f := range c.named() {
 		if f.file != "" {
 			err := readable(f.file)
 			v.check(err == nil, f.path, "%v; name a file that this process may read", err)
 		}
 	}
-	for _, s := range sockets {
+	for _, s := range []struct{ path, address string }{
+		{"listen.grpc", c.Listen.GRPC}, {"listen.http", c.Listen.HTTP}, {"listen.admin", c.Listen.Admin},
+	} {
 		if socket, ok := strings.CutPrefix(s.address, unixScheme); ok {
 			info, err := os.Stat(filepath.Dir(socket))
 			v.check(err == nil && info.IsDir(), s.path, "there is no folder %s for the socket; create it or mount it", filepath.Dir(socket))
 		}
 	}
 	return join(v.found)
+}
+
+// namedFile is a file that a key names; file is empty when it names none.
+type namedFile struct{ path, file string }
+
+// named returns the files that the configuration may name.
+func (c *Config) named() []namedFile {
+	files := []namedFile{
+		{"cassandra.password_file", c.Cassandra.PasswordFile},
+		{"cassandra.tls.ca_file", c.Cassandra.TLS.CAFile},
+		{"cassandra.tls.cert_file", c.Cassandra.TLS.CertFile},
+		{"cassandra.tls.key_file", c.Cassandra.TLS.KeyFile},
+	}
+	for _, l := range []struct {
+		path string
+		ServerTLS
+	}{{"listen.tls.grpc", c.Listen.TLS.GRPC}, {"listen.tls.http", c.Listen.TLS.HTTP}, {"listen.tls.admin", c.Listen.TLS.Admin}} {
+		files = append(files, namedFile{l.path + ".cert_file", l.CertFile}, namedFile{l.path + ".key_file", l.KeyFile},
+			namedFile{l.path + ".client_ca_file", l.ClientCAFile})
+	}
+	return files
+}
+
+// Files returns every file that the configuration is made of or names: those to
+// look at for changes.
+func (c *Config) Files() []string {
+	var files []string
+	for _, f := range append(c.named(), namedFile{file: c.File()}) {
+		if f.file != "" && !slices.Contains(files, f.file) {
+			files = append(files, f.file)
+		}
+	}
+	return files
 }
 
 // readable returns why a file cannot be read.

@@ -11,8 +11,15 @@ import (
 // TableState is what the executor remembers of one table: how long its groups
 // take, and what may still be spent on asking again. Safe for concurrent use.
 type TableState struct {
+	*tableMemory
+	hedges *hedge.Allowance
+	// budget is the share of keys that hedges was made for.
+	budget float64
+}
+
+// tableMemory is what stays when the hedge budget of a table changes.
+type tableMemory struct {
 	latencies hedge.Latencies
-	hedges    *hedge.Allowance
 	retries   *hedge.Budget
 	// late is the recent share of first attempts that reached their hedge delay,
 	// as the bits of a float64.
@@ -30,22 +37,34 @@ const (
 
 // Table returns the state of the table of that name, keyspace.table, made on
 // first use with hedgeBudget as the share of its keys that may be asked twice.
+// With another hedgeBudget than before it begins a new allowance and keeps what
+// it knows of latencies; lookups under way end with the state they began with.
 func (e *Executor) Table(name string, hedgeBudget float64) *TableState {
-	if t, ok := e.tables.Load(name); ok {
-		return t.(*TableState)
+	for {
+		found, ok := e.tables.Load(name)
+		if ok && found.(*TableState).budget == hedgeBudget {
+			return found.(*TableState)
+		}
+		next := &TableState{hedges: hedge.NewAllowance(hedgeBudget), budget: hedgeBudget}
+		if ok {
+			next.tableMemory = found.(*TableState).tableMemory
+			if e.tables.CompareAndSwap(name, found, next) {
+				return next
+			}
+			continue
+		}
+		next.tableMemory = &tableMemory{retries: hedge.NewBudget(hedge.Limits{Ratio: retryRatio, Burst: retryBurst, Floor: retryFloor})}
+		if _, taken := e.tables.LoadOrStore(name, next); !taken {
+			return next
+		}
 	}
-	t, _ := e.tables.LoadOrStore(name, &TableState{
-		hedges:  hedge.NewAllowance(hedgeBudget),
-		retries: hedge.NewBudget(hedge.Limits{Ratio: retryRatio, Burst: retryBurst, Floor: retryFloor}),
-	})
-	return t.(*TableState)
 }
 
 // lateMemory is over how many first attempts their lateness is averaged.
 const lateMemory = 64
 
 // noteLate records whether a first attempt was late.
-func (t *TableState) noteLate(late bool) {
+func (t *tableMemory) noteLate(late bool) {
 	x := 0.0
 	if late {
 		x = 1
@@ -61,7 +80,7 @@ func (t *TableState) noteLate(late bool) {
 
 // mostlyLate reports whether more than half of the recent first attempts were
 // late. That is load, which hedging would add to, and not a straggler.
-func (t *TableState) mostlyLate() bool { return math.Float64frombits(t.late.Load()) > 0.5 }
+func (t *tableMemory) mostlyLate() bool { return math.Float64frombits(t.late.Load()) > 0.5 }
 
 // delayOf is after how long a group of this size is hedged; false for never.
 func (t *TableState) delayOf(p hedge.Policy, size int) (time.Duration, bool) {

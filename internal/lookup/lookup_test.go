@@ -69,7 +69,6 @@ func newFixture(t *testing.T) *fixture {
 		Ring:     func() *ring.Ring { return f.snapshot },
 		Schema:   func() *schema.Schema { return f.schema },
 		Executor: e,
-		Reason:   func() string { return "no contact point answered" },
 	})
 	return f
 }
@@ -267,7 +266,7 @@ func TestTableSaysWhyItMayNotBeRead(t *testing.T) {
 	f.schema = nil
 	_, err = f.Table("shop", "products")
 	require.ErrorIs(t, err, lookup.ErrNotReady)
-	assert.ErrorContains(t, err, "no contact point answered")
+	assert.ErrorContains(t, err, "retry in a moment")
 }
 
 func TestGetIsRefusedBeforeTheRingIsKnown(t *testing.T) {

@@ -12,10 +12,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Config is what a Service works with. Every field but Reason and LocalRack is
-// required.
+// Config is what a Service works with. Every field but LocalRack is required.
 type Config struct {
-	// Tables are the tables that may be read.
+	// Tables are the tables that may be read until SetTables says otherwise.
 	Tables []Settings
 	// Ring returns the current snapshot, nil before the first.
 	Ring func() *ring.Ring
@@ -25,25 +24,43 @@ type Config struct {
 	Executor *executor.Executor
 	// LocalRack is the rack whose replicas are preferred; empty prefers none.
 	LocalRack string
-	// Reason says why the proxy is not ready; nil says nothing.
-	Reason func() string
 }
 
 // Service answers lookups. It is safe for concurrent use.
 type Service struct {
-	cfg      Config
-	settings map[[2]string]*Settings
-	near     atomic.Pointer[near]
+	cfg    Config
+	served atomic.Pointer[served]
+	near   atomic.Pointer[near]
+}
+
+// served is the tables that may be read, in the order of the configuration. It
+// never changes: a lookup keeps the settings it was resolved with to its end.
+type served struct {
+	order []*Settings
+	named map[[2]string]*Settings
 }
 
 // New returns a service over the given parts.
 func New(cfg Config) *Service {
-	s := &Service{cfg: cfg, settings: make(map[[2]string]*Settings, len(cfg.Tables))}
-	for i := range cfg.Tables {
-		t := &cfg.Tables[i]
-		s.settings[[2]string{t.Keyspace, t.Table}] = t
-	}
+	s := &Service{cfg: cfg}
+	s.SetTables(cfg.Tables)
 	return s
+}
+
+// SetTables replaces the tables that may be read, all at once: lookups that have
+// been resolved end with the settings they began with, and later ones see only
+// the new. The settings must not be changed afterwards.
+func (s *Service) SetTables(tables []Settings) {
+	next := &served{named: make(map[[2]string]*Settings, len(tables))}
+	for i := range tables {
+		t := &tables[i]
+		// Made here, so that lookups which end with the settings of before do not
+		// bring back the budget that went with them.
+		t.state = s.cfg.Executor.Table(t.Keyspace+"."+t.Table, t.HedgeBudget)
+		next.order = append(next.order, t)
+		next.named[[2]string{t.Keyspace, t.Table}] = t
+	}
+	s.served.Store(next)
 }
 
 // Ring returns the snapshot that a lookup would use now, nil before the first.
@@ -159,14 +176,10 @@ func (s *Service) check(req *Request) (*ring.Ring, error) {
 	return snapshot, nil
 }
 
+// notReady says that there is no ring yet. Why is for operators: it may name the
+// nodes of the cluster.
 func (s *Service) notReady() *Error {
-	message := "the proxy does not know the cluster yet; retry in a moment"
-	if s.cfg.Reason != nil {
-		if reason := s.cfg.Reason(); reason != "" {
-			message = "the proxy does not know the cluster yet: " + reason
-		}
-	}
-	return &Error{Kind: ErrNotReady, Message: message}
+	return &Error{Kind: ErrNotReady, Message: "the proxy does not know the cluster yet; retry in a moment"}
 }
 
 // deadline bounds a lookup by its own timeout, or by that of the table when the
@@ -221,7 +234,7 @@ func (s *Service) query(snapshot *ring.Ring, req *Request, asked *keySet) *execu
 		Grouping: settings.Grouping,
 		Cap:      settings.MaxKeysPerGroup,
 		Policy:   settings.SpeculativeRetry,
-		Table:    s.cfg.Executor.Table(req.Table.Schema.String(), settings.HedgeBudget),
+		Table:    settings.state,
 		Near:     s.nearby(snapshot),
 		Trace:    req.Trace,
 	}

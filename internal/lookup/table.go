@@ -16,7 +16,7 @@ func (s *Service) Table(keyspace, name string) (*Table, error) {
 	if tables == nil {
 		return nil, s.notReady()
 	}
-	settings, listed := s.settings[[2]string{keyspace, name}]
+	settings, listed := s.served.Load().named[[2]string{keyspace, name}]
 	definition, exists := tables.Table(keyspace, name)
 	switch {
 	case !exists:
@@ -32,8 +32,8 @@ func (s *Service) Table(keyspace, name string) (*Table, error) {
 // order of the configuration.
 func (s *Service) Tables() []*Table {
 	var out []*Table
-	for i := range s.cfg.Tables {
-		if t, err := s.Table(s.cfg.Tables[i].Keyspace, s.cfg.Tables[i].Table); err == nil {
+	for _, settings := range s.served.Load().order {
+		if t, err := s.Table(settings.Keyspace, settings.Table); err == nil {
 			out = append(out, t)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
@@ -39,6 +40,10 @@ type Settings struct {
 	MaxRowsPerKey int
 	// MaxResponseBytes is the most bytes of cells in one answer.
 	MaxResponseBytes int
+
+	// state is what the executor remembers of the table under these settings;
+	// set by Service.SetTables.
+	state *executor.TableState
 }
 
 // Table is a table that may be read, with its definition of this moment.

@@ -77,6 +77,7 @@ type statusPage struct {
 	Tables    []string    `json:"tables"`
 	Hosts     any         `json:"hosts,omitempty"`
 	SLA       any         `json:"sla,omitempty"`
+	Config    any         `json:"config,omitempty"`
 }
 
 func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
@@ -100,6 +101,9 @@ func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	}
 	if s.deps.SLA != nil {
 		page.SLA = s.deps.SLA()
+	}
+	if s.deps.Config != nil {
+		page.Config = s.deps.Config()
 	}
 	writeIndented(w, page)
 }
@@ -142,7 +146,11 @@ type ringKeyspace struct {
 func (s *Server) serveRing(w http.ResponseWriter, r *http.Request) {
 	snapshot := s.deps.Lookup.Ring()
 	if snapshot == nil {
-		writeError(w, errorOf(r, s.notReady()))
+		e := errorOf(r, s.notReady())
+		if reason := s.unready(); reason != "" {
+			e.message = reason
+		}
+		writeError(w, e)
 		return
 	}
 	page := describeRing(snapshot)

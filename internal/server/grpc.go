@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -19,13 +19,6 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// The limits of the gRPC door.
-const (
-	grpcMaxHeaderBytes = 16 << 10
-	grpcMaxStreams     = 1000
-	grpcConnectTimeout = 10 * time.Second
-)
-
 // grpcService is the service qosproxy.v1.QosProxy.
 type grpcService struct {
 	qosproxyv1.UnimplementedQosProxyServer
@@ -34,21 +27,16 @@ type grpcService struct {
 
 // newGRPC returns the gRPC server with its services registered.
 func (s *Server) newGRPC() *grpc.Server {
-	g := grpc.NewServer(append([]grpc.ServerOption{
-		grpc.Creds(newHandshake()),
+	options := append([]grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(s.guardUnary, s.identifyUnary),
 		grpc.ChainStreamInterceptor(s.guardStream, s.identifyStream),
 		grpc.ForceServerCodecV2(newCodec()),
-		grpc.MaxRecvMsgSize(s.cfg.MaxRequestBytes),
-		grpc.MaxHeaderListSize(grpcMaxHeaderBytes),
-		grpc.MaxConcurrentStreams(grpcMaxStreams),
-		grpc.ConnectionTimeout(grpcConnectTimeout),
 		grpc.WaitForHandlers(true),
-		// Balancers that drop idle connections silently are met by pings, and
-		// clients may ping every 10 s, also without a call, as most are set to.
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 10 * time.Second}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-	}, s.deps.GRPCOptions...)...)
+	}, s.grpcLimits()...)
+	if s.cfg.GRPC.TLS.CertFile != "" {
+		options = append(options, grpc.Creds(handshaken{insecure.NewCredentials()}))
+	}
+	g := grpc.NewServer(append(options, s.deps.GRPCOptions...)...)
 	qosproxyv1.RegisterQosProxyServer(g, &grpcService{server: s})
 	healthpb.RegisterHealthServer(g, s.health)
 	reflection.Register(g)
@@ -237,13 +225,10 @@ func (g *grpcService) DescribeRing(ctx context.Context, in *qosproxyv1.DescribeR
 	return out, nil
 }
 
-// notReady says that there is no ring yet.
+// notReady says that there is no ring yet. Why is for operators alone, who ask at
+// the admin listener: it may name the nodes of the cluster.
 func (s *Server) notReady() error {
-	reason := s.unready()
-	if reason == "" {
-		reason = "the proxy does not know the cluster yet; retry in a moment"
-	}
-	return &lookup.Error{Kind: lookup.ErrNotReady, Message: reason}
+	return &lookup.Error{Kind: lookup.ErrNotReady, Message: "the proxy does not know the cluster yet; retry in a moment"}
 }
 
 // ListTables returns the tables that the client may read.

@@ -1,9 +1,9 @@
 package server
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -17,14 +17,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// The limits of the HTTP listeners.
-const (
-	httpMaxHeaderBytes    = 32 << 10
-	httpReadHeaderTimeout = 5 * time.Second
-	httpReadTimeout       = 30 * time.Second
-	httpWriteTimeout      = 30 * time.Second
-	httpIdleTimeout       = 2 * time.Minute
-)
+// httpWriteTimeout bounds the time in which a client takes a response whole.
+const httpWriteTimeout = 30 * time.Second
 
 // The custom methods at the end of a table's path.
 const (
@@ -33,14 +27,12 @@ const (
 )
 
 func (s *Server) newHTTP(handler http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           s.guardHTTP(handler),
-		MaxHeaderBytes:    httpMaxHeaderBytes,
-		ReadHeaderTimeout: httpReadHeaderTimeout,
-		ReadTimeout:       httpReadTimeout,
-		IdleTimeout:       httpIdleTimeout,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	h := &http.Server{
+		Handler:  s.guardHTTP(handler),
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	s.limitHTTP(h)
+	return h
 }
 
 // httpHandler routes the HTTP/JSON door. It does so by hand, since a ServeMux
@@ -169,15 +161,17 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 				message: "the body must be application/json"}
 		}
 	}
-	var body []byte
-	var err error
-	limited := http.MaxBytesReader(w, r.Body, int64(s.cfg.MaxRequestBytes))
-	if n := r.ContentLength; n > 0 && n <= int64(s.cfg.MaxRequestBytes) {
-		body = make([]byte, n)
-		_, err = io.ReadFull(limited, body)
-	} else {
-		body, err = io.ReadAll(limited)
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		w.Header().Set("Accept-Encoding", "identity")
+		return nil, httpError{status: http.StatusUnsupportedMediaType, code: "INVALID_ARGUMENT", field: "Content-Encoding",
+			message: "the body must not be compressed"}
 	}
+	// What a client announces is not yet sent, so it is no reason to set the
+	// memory aside.
+	announced := min(max(r.ContentLength, 0), int64(s.cfg.MaxRequestBytes), firstBodyBytes)
+	buf := bytes.NewBuffer(make([]byte, 0, announced+bytes.MinRead))
+	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, int64(s.cfg.MaxRequestBytes)))
+	body := buf.Bytes()
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return nil, httpError{status: http.StatusRequestEntityTooLarge, code: "INVALID_ARGUMENT", field: "body",
 			message: "the body exceeds " + strconv.Itoa(s.cfg.MaxRequestBytes) + " bytes; send fewer keys"}
@@ -187,6 +181,9 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	}
 	return body, nil
 }
+
+// firstBodyBytes is the memory for a body of which nothing has come yet.
+const firstBodyBytes = 64 << 10
 
 // isJSONMedia accepts what curl sends by default too: nobody posts a form here.
 func isJSONMedia(media string) bool {

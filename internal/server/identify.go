@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
@@ -32,33 +31,6 @@ var openServices = []string{
 }
 
 const openPath = "/openapi.json"
-
-// handshake lets gRPC see the certificate of a connection that its listener
-// encrypts: gRPC takes such a connection for a plain one.
-type handshake struct {
-	credentials.TransportCredentials
-}
-
-func newHandshake() handshake { return handshake{insecure.NewCredentials()} }
-
-// ServerHandshake ends the handshake of a connection, within the deadline that
-// gRPC sets it.
-func (h handshake) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	encrypted, ok := conn.(*tls.Conn)
-	if !ok {
-		return h.TransportCredentials.ServerHandshake(conn)
-	}
-	if err := encrypted.HandshakeContext(context.Background()); err != nil {
-		return nil, nil, err
-	}
-	return conn, credentials.TLSInfo{
-		State:          encrypted.ConnectionState(),
-		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
-	}, nil
-}
-
-// Clone returns the handshake, which has no state.
-func (h handshake) Clone() credentials.TransportCredentials { return h }
 
 // verified returns the certificate of a client whose chain has been verified, nil
 // when there is none. A certificate that came but was not verified counts as none.

@@ -29,45 +29,28 @@ type Listener struct {
 
 // bound is a listener that has its address.
 type bound struct {
-	net.Listener
+	*gate
 	name  string
-	tls   bool
 	serve func(net.Listener) error
 }
 
 func (s *Server) bind(ctx context.Context, name string, l Listener, alpn []string, serve func(net.Listener) error) (bound, error) {
 	var config *tls.Config
 	if l.TLS.CertFile != "" {
-		var err error
-		if config, err = reloading(l.TLS, alpn, s.log); err != nil {
+		loaded, err := l.TLS.load(alpn)
+		if err != nil {
 			return bound{}, err
 		}
+		i := &listenerTLS{alpn: alpn}
+		i.current.Store(loaded)
+		s.secured[name] = i
+		config = i.config()
 	}
 	ln, err := listen(ctx, l)
 	if err != nil {
 		return bound{}, err
 	}
-	b := bound{Listener: ln, name: name, serve: serve}
-	if config != nil {
-		b.tls = true
-		b.serve = s.secure(name, config, serve)
-	}
-	return b, nil
-}
-
-// secure returns how a door is served over TLS. An HTTP server has to do it
-// itself in order to speak HTTP/2.
-func (s *Server) secure(name string, config *tls.Config, serve func(net.Listener) error) func(net.Listener) error {
-	switch name {
-	case "http":
-		s.http.TLSConfig = config
-		return func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
-	case "admin":
-		s.admin.TLSConfig = config
-		return func(l net.Listener) error { return s.admin.ServeTLS(l, "", "") }
-	default:
-		return func(l net.Listener) error { return serve(tls.NewListener(l, config)) }
-	}
+	return bound{newGate(ln, s.cfg.Limits, &s.maxConnections, config, s.metrics.door(name)), name, serve}, nil
 }
 
 func listen(ctx context.Context, l Listener) (net.Listener, error) {

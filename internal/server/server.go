@@ -35,10 +35,17 @@ type Config struct {
 	// MaxRequestBytes is the largest request body or message, in bytes; 0 means
 	// DefaultMaxRequestBytes.
 	MaxRequestBytes int
+	// Limits bound the connections of each listener.
+	Limits Limits
 	// Pprof serves the Go profiler at /debug/pprof of the admin listener.
 	Pprof bool
 	// Version is shown by /status.
 	Version string
+}
+
+// listeners are the listeners by name.
+func (c Config) listeners() map[string]Listener {
+	return map[string]Listener{"grpc": c.GRPC, "http": c.HTTP, "admin": c.Admin}
 }
 
 // Lookup is the service behind the doors. *lookup.Service is one.
@@ -86,8 +93,10 @@ type Deps struct {
 	Audit *identity.Audit
 	// Gatherer is what /metrics shows.
 	Gatherer prometheus.Gatherer
-	// Hosts and SLA are shown by /status as JSON.
-	Hosts, SLA func() any
+	// Registerer receives the metrics of the listeners.
+	Registerer prometheus.Registerer
+	// Hosts, SLA and Config are shown by /status as JSON.
+	Hosts, SLA, Config func() any
 	// LogLevel is shown and changed by /log/level.
 	LogLevel *slog.LevelVar
 	// Log takes what an operator should know; nil discards it. Access is logged
@@ -113,6 +122,11 @@ type Server struct {
 
 	// addrs are the bound addresses by listener name; set by Start.
 	addrs map[string]net.Addr
+	// secured are the certificates by listener name; set by Start.
+	secured map[string]*listenerTLS
+	// maxConnections is the limit of each listener.
+	maxConnections atomic.Int64
+	metrics        *metrics
 	// stop ends the background work of the server; serving waits for it.
 	stop    context.CancelFunc
 	serving sync.WaitGroup
@@ -124,7 +138,12 @@ func New(cfg Config, deps Deps) *Server {
 	if cfg.MaxRequestBytes <= 0 {
 		cfg.MaxRequestBytes = DefaultMaxRequestBytes
 	}
-	s := &Server{cfg: cfg, deps: deps, log: deps.Log, addrs: map[string]net.Addr{}, failed: make(chan error, 3), stop: func() {}}
+	cfg.Limits = cfg.Limits.orDefault()
+	s := &Server{
+		cfg: cfg, deps: deps, log: deps.Log, addrs: map[string]net.Addr{}, secured: map[string]*listenerTLS{},
+		metrics: newMetrics(), failed: make(chan error, 3), stop: func() {},
+	}
+	s.maxConnections.Store(int64(cfg.Limits.MaxConnections))
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -150,6 +169,9 @@ func (s *Server) unready() string {
 // none: the error names the listener and address that failed. The context bounds
 // the binding only.
 func (s *Server) Start(ctx context.Context) error {
+	if err := s.metrics.register(s.deps.Registerer); err != nil {
+		return fmt.Errorf("register the metrics of the listeners: %w", err)
+	}
 	var bound []bound
 	for _, l := range []struct {
 		name   string
@@ -179,14 +201,15 @@ func (s *Server) Start(ctx context.Context) error {
 	s.serving.Go(func() { s.health.follow(background) })
 	for _, b := range bound {
 		s.addrs[b.name] = b.Addr()
+		s.serving.Go(b.run)
 		s.serving.Go(func() { s.serve(b) })
 	}
 	return nil
 }
 
 func (s *Server) serve(b bound) {
-	s.log.Info("listening", "listener", b.name, "address", b.Addr().String(), "tls", b.tls)
-	err := b.serve(b.Listener)
+	s.log.Info("listening", "listener", b.name, "address", b.Addr().String(), "tls", b.tls != nil)
+	err := b.serve(b.gate)
 	if err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, grpc.ErrServerStopped) {
 		s.failed <- fmt.Errorf("serve %s on %s: %w", b.name, b.Addr(), err)
 	}

@@ -5,19 +5,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// certificateCheck is how long a listener trusts its certificate files to be
-// unchanged, so that a storm of handshakes does not become a storm of stats.
-const certificateCheck = time.Second
-
-// TLS is the certificate of a listener. The files are read again when they
-// change, as cert-manager and Kubernetes secrets do it; a change that does not
-// parse is logged and the certificate before it stays.
+// TLS is the certificate of a listener. Server.Prepare reads the files again.
 type TLS struct {
 	// CertFile and KeyFile are PEM files; both or none.
 	CertFile, KeyFile string
@@ -26,74 +19,71 @@ type TLS struct {
 	ClientCAFile string
 }
 
-// stamp tells two versions of a file apart.
-type stamp struct {
-	modified time.Time
-	size     int64
+// listenerTLS is the TLS configuration of one listener, which can be replaced while
+// it listens.
+type listenerTLS struct {
+	alpn    []string
+	current atomic.Pointer[tls.Config]
 }
 
-// reloader keeps the TLS configuration of one listener current.
-type reloader struct {
-	files TLS
-	alpn  []string
-	log   *slog.Logger
-
-	mu      sync.Mutex
-	checked time.Time
-	stamps  [3]stamp
-	config  *tls.Config
-}
-
-// reloading returns a configuration that follows its files. It fails when the
-// files cannot be used now.
-func reloading(files TLS, alpn []string, log *slog.Logger) (*tls.Config, error) {
-	r := &reloader{files: files, alpn: alpn, log: log, checked: time.Now()}
-	r.stamps = r.stat()
-	config, err := files.load(alpn)
-	if err != nil {
-		return nil, err
-	}
-	r.config = config
+// config returns a configuration that follows it: a handshake uses what
+// is current when it begins.
+func (i *listenerTLS) config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		NextProtos: alpn,
+		NextProtos: i.alpn,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			return r.current(), nil
+			return i.current.Load(), nil
 		},
-	}, nil
+	}
 }
 
-// current returns the configuration for a handshake that begins now.
-func (r *reloader) current() *tls.Config {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if time.Since(r.checked) < certificateCheck {
-		return r.config
+// notAfter returns when the certificate expires.
+func (i *listenerTLS) notAfter() time.Time {
+	if leaf := i.current.Load().Certificates[0].Leaf; leaf != nil {
+		return leaf.NotAfter
 	}
-	r.checked = time.Now()
-	stamps := r.stat()
-	if stamps == r.stamps {
-		return r.config
-	}
-	// The new stamps are kept only when the files parse: certificate and key
-	// are replaced one after the other, and a half-replaced pair is tried again.
-	config, err := r.files.load(r.alpn)
-	if err != nil {
-		r.log.Error("changed certificate not used; the one before it stays", "cert_file", r.files.CertFile, "error", err)
-		return r.config
-	}
-	r.stamps, r.config = stamps, config
-	r.log.Info("certificate reloaded", "cert_file", r.files.CertFile)
-	return r.config
+	return time.Time{}
 }
 
-func (r *reloader) stat() (stamps [3]stamp) {
-	for i, name := range []string{r.files.CertFile, r.files.KeyFile, r.files.ClientCAFile} {
-		if info, err := os.Stat(name); err == nil {
-			stamps[i] = stamp{info.ModTime(), info.Size()}
+// CertificatesNotAfter returns when the certificates in use expire, by listener;
+// those without TLS are not among them.
+func (s *Server) CertificatesNotAfter() map[string]time.Time {
+	out := make(map[string]time.Time, len(s.secured))
+	for name, i := range s.secured {
+		out[name] = i.notAfter()
+	}
+	return out
+}
+
+// Prepare reads the certificate files of a configuration again, and returns what
+// has new connections use them and its MaxConnections; the rest of cfg is not
+// looked at. When a file cannot be used the error says which, and nothing
+// changes. A listener begins or ceases to use TLS only when it is bound. Call it
+// after Start.
+func (s *Server) Prepare(cfg Config) (commit func(), err error) {
+	next := map[*listenerTLS]*tls.Config{}
+	var errs []error
+	for name, l := range cfg.listeners() {
+		i, secured := s.secured[name]
+		if !secured || l.TLS.CertFile == "" {
+			continue
 		}
+		loaded, err := l.TLS.load(i.alpn)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("listen.tls.%s: %w", name, err))
+		}
+		next[i] = loaded
 	}
-	return stamps
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return func() {
+		for i, loaded := range next {
+			i.current.Store(loaded)
+		}
+		s.maxConnections.Store(int64(cfg.Limits.orDefault().MaxConnections))
+	}, nil
 }
 
 func (t TLS) load(alpn []string) (*tls.Config, error) {
@@ -117,5 +107,7 @@ func (t TLS) load(alpn []string) (*tls.Config, error) {
 		return nil, fmt.Errorf("client_ca_file %s holds no PEM certificate", t.ClientCAFile)
 	}
 	config.ClientAuth = tls.RequireAndVerifyClientCert
+	// A ticket would let a client in whose authority is not trusted any more.
+	config.SessionTicketsDisabled = true
 	return config, nil
 }

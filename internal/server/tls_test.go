@@ -63,19 +63,56 @@ func peerName(t *testing.T, addr net.Addr) string {
 	return conn.ConnectionState().PeerCertificates[0].Subject.CommonName
 }
 
-func TestCertificatesAreReloadedWhenTheyChange(t *testing.T) {
+func TestPrepareReplacesCertificates(t *testing.T) {
 	dir := t.TempDir()
-	issue(t, dir, "one.test")
-	s := start(t, Config{HTTP: Listener{Address: anyPort, TLS: filesIn(dir)}}, Deps{Lookup: &fake{}})
+	first := issue(t, dir, "one.test")
+	cfg := Config{HTTP: Listener{Address: anyPort, TLS: filesIn(dir)}, GRPC: Listener{Address: anyPort, TLS: filesIn(dir)}, Admin: Listener{Address: anyPort}}
+	s := start(t, cfg, Deps{Lookup: &fake{}})
 	assert.Equal(t, "one.test", peerName(t, s.Addr("http")))
+	assert.Equal(t, map[string]time.Time{"grpc": first.Leaf.NotAfter, "http": first.Leaf.NotAfter}, s.CertificatesNotAfter())
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "cert.pem"), []byte("half written"), 0o600))
-	time.Sleep(certificateCheck)
+	_, err := s.Prepare(cfg)
+	require.ErrorContains(t, err, "listen.tls.http: load cert_file "+filepath.Join(dir, "cert.pem"))
+	require.ErrorContains(t, err, "listen.tls.grpc")
 	assert.Equal(t, "one.test", peerName(t, s.Addr("http")), "a change that does not parse is not used")
 
 	issue(t, dir, "two.test")
-	time.Sleep(certificateCheck)
+	commit, err := s.Prepare(cfg)
+	require.NoError(t, err)
+	assert.Equal(t, "one.test", peerName(t, s.Addr("http")), "prepared is not applied")
+	commit()
 	assert.Equal(t, "two.test", peerName(t, s.Addr("http")))
+	assert.Equal(t, "two.test", peerName(t, s.Addr("grpc")))
+}
+
+func TestAnAuthorityThatIsGoneLetsNobodyInByATicket(t *testing.T) {
+	servers, clients := t.TempDir(), t.TempDir()
+	server, client := issue(t, servers, "proxy.test"), issue(t, clients, "client.test")
+	files := filesIn(servers)
+	files.ClientCAFile = filepath.Join(clients, "cert.pem")
+	cfg := Config{HTTP: Listener{Address: anyPort, TLS: files}}
+	s := start(t, cfg, Deps{Lookup: &fake{}})
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Leaf)
+	config := &tls.Config{RootCAs: roots, ServerName: "proxy.test", Certificates: []tls.Certificate{client}, ClientSessionCache: tls.NewLRUClientSessionCache(8)}
+	ask := func() error {
+		transport := &http.Transport{TLSClientConfig: config}
+		defer transport.CloseIdleConnections()
+		resp, err := (&http.Client{Transport: transport}).Get("https://" + s.Addr("http").String() + "/v1/tables")
+		if err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+		}
+		return err
+	}
+	require.NoError(t, ask())
+	require.NoError(t, ask())
+	issue(t, clients, "other.test")
+	commit, err := s.Prepare(cfg)
+	require.NoError(t, err)
+	commit()
+	require.Error(t, ask())
 }
 
 func TestMutualTLS(t *testing.T) {

@@ -40,7 +40,7 @@ func BenchmarkScrape(b *testing.B) {
 	r, err := New(reg, targets)
 	require.NoError(b, err)
 	begin := time.Now().Add(-FiveMinutes)
-	for _, t := range r.tables {
+	for _, t := range r.current.Load().tables {
 		t.window.begin = begin
 		for i := range 30_000 {
 			t.window.record(begin.Add(time.Duration(i)*10*time.Millisecond), time.Duration(i&1023)*50*time.Microsecond, true, true)

@@ -19,23 +19,13 @@ var edges = []float64{.0005, .001, .002, .003, .005, .0075, .01, .015, .02, .03,
 
 // metrics are those that lookups are counted in as they end.
 type metrics struct {
-	duration     *prometheus.HistogramVec
 	keys, groups *prometheus.HistogramVec
 	statuses     *prometheus.CounterVec
 	promises     *prometheus.CounterVec
 }
 
-func newMetrics(targets map[string]Target) *metrics {
+func newMetrics() *metrics {
 	return &metrics{
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: namespace, Name: "lookup_duration_seconds",
-			Help:    "Time from the arrival of a lookup to its answer.",
-			Buckets: edgesWith(targets),
-			// Growth by 10 % per bucket: a percentile is within 5 %.
-			NativeHistogramBucketFactor:     1.1,
-			NativeHistogramMaxBucketNumber:  100,
-			NativeHistogramMinResetDuration: time.Hour,
-		}, []string{"table", "keys", "code"}),
 		keys: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "lookup_keys",
 			Help:    "Keys that lookups ask for, duplicates included.",
@@ -57,9 +47,55 @@ func newMetrics(targets map[string]Target) *metrics {
 	}
 }
 
-// edgesWith returns the edges with, for each table, its target, half of it and
-// its operating point, so that the share of lookups within them is exact.
-func edgesWith(targets map[string]Target) []float64 {
+// record returns the empty record of a table.
+func (m *metrics) record(name string) *record {
+	r := &record{window: &window{begin: time.Now()}, keys: m.keys.WithLabelValues(name), groups: m.groups.WithLabelValues(name)}
+	for i, status := range statusNames {
+		r.statuses[i] = m.statuses.WithLabelValues(name, status)
+	}
+	r.kept, r.broken = m.promises.WithLabelValues(name, "kept"), m.promises.WithLabelValues(name, "broken")
+	return r
+}
+
+// forget removes the metrics of a table.
+func (m *metrics) forget(name string) {
+	m.keys.DeleteLabelValues(name)
+	m.groups.DeleteLabelValues(name)
+	m.statuses.DeletePartialMatch(prometheus.Labels{"table": name})
+	m.promises.DeletePartialMatch(prometheus.Labels{"table": name})
+}
+
+// newDurations returns the histograms of lookups by table, keys and code.
+func newDurations(edges []float64) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: namespace, Name: "lookup_duration_seconds",
+		Help:    "Time from the arrival of a lookup to its answer.",
+		Buckets: edges,
+		// Growth by 10 % per bucket: a percentile is within 5 %.
+		NativeHistogramBucketFactor:     1.1,
+		NativeHistogramMaxBucketNumber:  100,
+		NativeHistogramMinResetDuration: time.Hour,
+	}, []string{"table", "keys", "code"})
+}
+
+// durations collects the histograms of the moment: buckets are fixed when a
+// histogram is made, and targets are not.
+type durations struct{ recorder *Recorder }
+
+// Describe implements prometheus.Collector.
+func (d durations) Describe(ch chan<- *prometheus.Desc) {
+	d.recorder.current.Load().histograms.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (d durations) Collect(ch chan<- prometheus.Metric) {
+	d.recorder.current.Load().histograms.Collect(ch)
+}
+
+// edgesWith returns the edges with, for each target, itself, half of it and its
+// operating point, so that the share of lookups within them is exact. All tables
+// have the same, or buckets could not be summed over tables.
+func edgesWith(edges []float64, targets map[string]Target) []float64 {
 	all := slices.Clone(edges)
 	for _, t := range targets {
 		for _, d := range []time.Duration{t.Target, t.Target / 2, t.OperateAt} {
@@ -106,8 +142,9 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	now := time.Now()
-	for _, name := range c.recorder.names {
-		t := c.recorder.tables[name]
+	current := c.recorder.current.Load()
+	for _, name := range current.names {
+		t := current.tables[name]
 		ch <- gauge(targetDesc, t.target.Target.Seconds(), name)
 		for _, w := range windows {
 			p := t.snapshot(now, w.length)

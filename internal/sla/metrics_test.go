@@ -167,3 +167,73 @@ func TestStatus(t *testing.T) {
 	assert.Equal(t, int64(1), s.Windows["5m"].Count)
 	assert.InDelta(t, 10, s.Windows["1m"].P95MS, 0.01)
 }
+
+// series are the names of the families that have the table.
+func series(t *testing.T, reg prometheus.Gatherer, table string) map[string]bool {
+	t.Helper()
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	names := map[string]bool{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "table" && l.GetValue() == table {
+					names[f.GetName()] = true
+				}
+			}
+		}
+	}
+	return names
+}
+
+func TestTablesComeAndGo(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	r, err := New(reg, map[string]Target{shop: promise})
+	require.NoError(t, err)
+	ask := func(table string) {
+		r.Observe(&Lookup{Table: table, Keys: 3, Code: "OK", Duration: time.Millisecond, Groups: 1, Statuses: Counts{3}})
+	}
+	ask(shop)
+	all := series(t, reg, shop)
+	assert.Len(t, all, 9)
+
+	r.SetTargets(map[string]Target{shop: promise, "shop.new": promise})
+	ask("shop.new")
+	assert.Equal(t, all, series(t, reg, "shop.new"))
+	d := find(t, reg, "qosproxy_lookup_duration_seconds", map[string]string{"table": shop, "keys": "2-10", "code": "OK"}).GetHistogram()
+	assert.Equal(t, uint64(1), d.GetSampleCount(), "no new target, so nothing begins anew")
+
+	r.SetTargets(map[string]Target{"shop.new": promise})
+	assert.Empty(t, series(t, reg, shop), "what is gone shows nothing")
+	ask(shop)
+	assert.Empty(t, series(t, reg, shop), "a lookup that ends late does not bring it back")
+	_, known := r.Snapshot(shop, Minute)
+	assert.False(t, known)
+}
+
+func TestANewTargetIsAnEdgeAndKeepsTheWindows(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	r, err := New(reg, map[string]Target{shop: promise})
+	require.NoError(t, err)
+	observe(r, 80*time.Millisecond)
+	r.SetTargets(map[string]Target{shop: {Percentile: 99, Target: 77 * time.Millisecond}})
+	observe(r, 80*time.Millisecond)
+	p := snapshot(t, r, Minute)
+	assert.Equal(t, int64(2), p.Count)
+	assert.InDelta(t, 0.5, p.Ratio, 0, "the first was judged by the target of its time")
+	target, _ := r.Target(shop)
+	assert.Equal(t, 77*time.Millisecond, target.Target)
+	var have []float64
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == "qosproxy_lookup_duration_seconds" {
+			for _, b := range f.GetMetric()[0].GetHistogram().GetBucket() {
+				have = append(have, b.GetUpperBound())
+			}
+		}
+	}
+	for _, edge := range []float64{0.077, 0.0385, 0.125} {
+		assert.Contains(t, have, edge)
+	}
+}

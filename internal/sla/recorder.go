@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -44,20 +45,34 @@ type Percentiles struct {
 // closing.
 type Recorder struct {
 	metrics *metrics
-	tables  map[string]*table
-	unknown *table
-	names   []string // of tables, sorted
+	current atomic.Pointer[promises]
+	// changing is held while the promises are replaced.
+	changing sync.Mutex
 }
 
-// table is what is kept of one table.
+// promises are the tables that have a target. They never change.
+type promises struct {
+	tables  map[string]*table
+	names   []string // of tables, sorted
+	unknown *table
+	// edges are those of histograms, in which the durations of all tables are.
+	edges      []float64
+	histograms *prometheus.HistogramVec
+}
+
+// table is one promise and what is kept of it.
 type table struct {
 	name   string
 	target Target
-	window *window
-
+	*record
 	// durations are by class of keys and code, made when first needed: most
 	// combinations never happen.
-	durations    [len(keysLabels)][len(codes)]atomic.Pointer[prometheus.Observer]
+	durations [len(keysLabels)][len(codes)]atomic.Pointer[prometheus.Observer]
+}
+
+// record is what stays when the target of a table changes.
+type record struct {
+	window       *window
 	keys, groups prometheus.Observer
 	statuses     [len(statusNames)]prometheus.Counter
 	kept, broken prometheus.Counter
@@ -70,6 +85,28 @@ type table struct {
 // reg; nil registers them nowhere. It fails when reg has metrics of these names
 // already.
 func New(reg prometheus.Registerer, tables map[string]Target) (*Recorder, error) {
+	r := &Recorder{metrics: newMetrics()}
+	r.current.Store(&promises{unknown: &table{name: UnknownTable}, edges: edges, histograms: newDurations(edges)})
+	r.SetTargets(tables)
+	if reg == nil {
+		return r, nil
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{durations{r}, r.metrics.keys, r.metrics.groups, r.metrics.statuses, r.metrics.promises, collector{r}} {
+		errs = append(errs, reg.Register(c))
+	}
+	return r, errors.Join(errs...)
+}
+
+// SetTargets replaces the tables and their targets, by keyspace.table. What has
+// been measured of a table that stays is kept; each lookup in its windows was
+// judged by the target of its time. The metrics of a table that is gone go with
+// it: standing still they would look like a table that nobody asks. A target that
+// is new to the recorder is an edge more for lookup_duration_seconds, which then
+// begins anew for all tables, as after a restart.
+func (r *Recorder) SetTargets(tables map[string]Target) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
 	targets := maps.Clone(tables)
 	for name, t := range targets {
 		if t.OperateAt <= 0 {
@@ -77,36 +114,33 @@ func New(reg prometheus.Registerer, tables map[string]Target) (*Recorder, error)
 			targets[name] = t
 		}
 	}
-	r := &Recorder{
-		metrics: newMetrics(targets),
-		tables:  make(map[string]*table, len(targets)),
-		names:   slices.Sorted(maps.Keys(targets)),
+	before := r.current.Load()
+	next := &promises{
+		tables: make(map[string]*table, len(targets)), names: slices.Sorted(maps.Keys(targets)),
+		unknown: before.unknown, edges: edgesWith(before.edges, targets), histograms: before.histograms,
 	}
-	begin := time.Now()
+	grown := len(next.edges) > len(before.edges)
+	if grown {
+		next.unknown, next.histograms = &table{name: UnknownTable}, newDurations(next.edges)
+	}
 	for name, target := range targets {
-		t := &table{
-			name:   name,
-			target: target,
-			window: &window{begin: begin},
-			keys:   r.metrics.keys.WithLabelValues(name),
-			groups: r.metrics.groups.WithLabelValues(name),
+		old := before.tables[name]
+		switch {
+		case old == nil:
+			next.tables[name] = &table{name: name, target: target, record: r.metrics.record(name)}
+		case old.target == target && !grown:
+			next.tables[name] = old
+		default:
+			next.tables[name] = &table{name: name, target: target, record: old.record}
 		}
-		for i, status := range statusNames {
-			t.statuses[i] = r.metrics.statuses.WithLabelValues(name, status)
+	}
+	r.current.Store(next)
+	for name := range before.tables {
+		if _, stays := next.tables[name]; !stays {
+			r.metrics.forget(name)
+			next.histograms.DeletePartialMatch(prometheus.Labels{"table": name})
 		}
-		t.kept = r.metrics.promises.WithLabelValues(name, "kept")
-		t.broken = r.metrics.promises.WithLabelValues(name, "broken")
-		r.tables[name] = t
 	}
-	r.unknown = &table{name: UnknownTable}
-	if reg == nil {
-		return r, nil
-	}
-	var errs []error
-	for _, c := range []prometheus.Collector{r.metrics.duration, r.metrics.keys, r.metrics.groups, r.metrics.statuses, r.metrics.promises, collector{r}} {
-		errs = append(errs, reg.Register(c))
-	}
-	return r, errors.Join(errs...)
 }
 
 // Observe takes a lookup that has just ended.
@@ -123,11 +157,12 @@ func New(reg prometheus.Registerer, tables map[string]Target) (*Recorder, error)
 // (CANCELLED), unless the target had passed by then.
 func (r *Recorder) Observe(l *Lookup) {
 	code, class := codeIndex(l.Code), keysIndex(l.Keys)
-	t, known := r.tables[l.Table]
+	current := r.current.Load()
+	t, known := current.tables[l.Table]
 	if !known {
-		t = r.unknown
+		t = current.unknown
 	}
-	r.observeDuration(t, class, code, l)
+	current.observeDuration(t, class, code, l)
 	if !known {
 		return
 	}
@@ -160,11 +195,11 @@ func (r *Recorder) Observe(l *Lookup) {
 // to its labels; the name of the label is one of them.
 const maxTraceID = 128 - len(traceLabel)
 
-func (r *Recorder) observeDuration(t *table, class, code int, l *Lookup) {
+func (p *promises) observeDuration(t *table, class, code int, l *Lookup) {
 	cached := &t.durations[class][code]
 	o := cached.Load()
 	if o == nil {
-		made := r.metrics.duration.WithLabelValues(t.name, keysLabels[class].name, codes[code].name)
+		made := p.histograms.WithLabelValues(t.name, keysLabels[class].name, codes[code].name)
 		o = &made
 		cached.Store(o)
 	}
@@ -183,7 +218,7 @@ func (r *Recorder) observeDuration(t *table, class, code int, l *Lookup) {
 // one slice and FiveMinutes. The window forgets 10 s at a time, so that it is up
 // to 10 s shorter than it is called. ok is false for a table without a target.
 func (r *Recorder) Snapshot(name string, length time.Duration) (p Percentiles, ok bool) {
-	t, ok := r.tables[name]
+	t, ok := r.current.Load().tables[name]
 	if !ok {
 		return Percentiles{}, false
 	}
@@ -201,11 +236,11 @@ func (t *table) snapshot(now time.Time, length time.Duration) Percentiles {
 }
 
 // Tables returns the tables that have a target, sorted.
-func (r *Recorder) Tables() []string { return slices.Clone(r.names) }
+func (r *Recorder) Tables() []string { return slices.Clone(r.current.Load().names) }
 
 // Target returns the promise of a table; ok is false for a table without.
 func (r *Recorder) Target(name string) (target Target, ok bool) {
-	t, ok := r.tables[name]
+	t, ok := r.current.Load().tables[name]
 	if !ok {
 		return Target{}, false
 	}

@@ -25,8 +25,9 @@ type WindowStatus struct {
 // Status returns every table with its promise and how it is kept.
 func (r *Recorder) Status() map[string]TableStatus {
 	now := time.Now()
-	status := make(map[string]TableStatus, len(r.tables))
-	for name, t := range r.tables {
+	tables := r.current.Load().tables
+	status := make(map[string]TableStatus, len(tables))
+	for name, t := range tables {
 		s := TableStatus{
 			Percentile: t.target.Percentile, TargetMS: millis(t.target.Target), OperateAtMS: millis(t.target.OperateAt),
 			Windows: make(map[string]WindowStatus, len(windows)),

@@ -1,0 +1,183 @@
+package app
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/qosproxy/qosproxy/internal/cassandra"
+	"github.com/qosproxy/qosproxy/internal/config"
+	"github.com/qosproxy/qosproxy/internal/reload"
+)
+
+// applier prepares what a part of the proxy makes of a configuration that takes
+// the place of another: it reads the files and checks all that can go wrong. The
+// commit that it returns cannot fail. Either all appliers of a reload commit or
+// none.
+type applier func(before, next *config.Config) (commit func(), err error)
+
+// appliers are what follows the configuration, in the order of their commits.
+// New tables are measured before they are served.
+func (a *App) appliers() []applier {
+	return []applier{a.applyAccess, a.applyServer, a.applyTargets, a.applyTables, a.applyClients, a.applyLogLevel}
+}
+
+// applyAccess has new connections to the cluster use the credentials and
+// certificates that the files hold now.
+func (a *App) applyAccess(_, next *config.Config) (func(), error) {
+	access, err := accessOf(next)
+	return func() { a.access.Store(&access) }, err
+}
+
+// applyServer has new connections from clients meet the certificates that the
+// files hold now, and the limits.
+func (a *App) applyServer(_, next *config.Config) (func(), error) {
+	return a.server.Prepare(serverConfig(next, a.options.Version))
+}
+
+func (a *App) applyTargets(_, next *config.Config) (func(), error) {
+	return func() { a.recorder.SetTargets(targets(next)) }, nil
+}
+
+func (a *App) applyTables(_, next *config.Config) (func(), error) {
+	return func() { a.lookups.SetTables(lookupSettings(next)) }, nil
+}
+
+// applyClients has requests from now on ruled by the clients of the configuration.
+func (a *App) applyClients(_, next *config.Config) (func(), error) {
+	return a.clients.Prepare(members(next))
+}
+
+// applyLogLevel leaves a level that was set at /log/level as it is until the
+// configuration says another than before.
+func (a *App) applyLogLevel(before, next *config.Config) (func(), error) {
+	return func() {
+		if a.options.Level != nil && before.Log.Level != next.Log.Level {
+			a.options.Level.Set(next.Log.Level)
+		}
+	}, nil
+}
+
+// applied are the keys that change while running, besides tables and clients; one that ends
+// with a dot is all keys below it.
+var applied = []string{
+	"defaults.", "log.level", "shutdown.", "cassandra.username", "cassandra.password_file", "cassandra.tls.",
+	"listen.tls.", "listen.max_connections",
+}
+
+// needRestart returns the keys that differ between two configurations and that a
+// reload does not apply.
+func needRestart(before, next *config.Config) []string {
+	keys := slices.DeleteFunc(config.Changes(before, next), func(key string) bool {
+		return key == "tables" || slices.ContainsFunc(applied, func(a string) bool {
+			return key == a || strings.HasSuffix(a, ".") && strings.HasPrefix(key, a)
+		})
+	})
+	b, n := before.Listen.TLS, next.Listen.TLS
+	for _, l := range []struct {
+		key          string
+		before, next config.ServerTLS
+	}{{"grpc", b.GRPC, n.GRPC}, {"http", b.HTTP, n.HTTP}, {"admin", b.Admin, n.Admin}} {
+		if (l.before.CertFile == "") != (l.next.CertFile == "") {
+			keys = append(keys, "listen.tls."+l.key+".cert_file")
+		}
+	}
+	if wantsNodeLocal(next) && !wantsNodeLocal(before) {
+		keys = append(keys, "consistency: NODE_LOCAL")
+	}
+	return keys
+}
+
+// reloads returns what has the configuration read again, and when.
+func (a *App) reloads(registry prometheus.Registerer) reload.Config {
+	return reload.Config{
+		Load: a.load, Files: a.started.Files(), Interval: a.options.reloadInterval, Signal: a.options.Hangup,
+		Log: a.log, Registerer: registry,
+	}
+}
+
+// load reads the configuration and the files that it names, and applies them all
+// or nothing. It returns the files that it depends on.
+func (a *App) load() ([]string, error) {
+	before := a.cfg.Load()
+	next := before
+	if a.options.Reload != nil {
+		var err error
+		if next, err = a.options.Reload(); err != nil {
+			return before.Files(), err
+		}
+	}
+	if err := next.CheckFiles(); err != nil {
+		return next.Files(), err
+	}
+	var commits []func()
+	var errs []error
+	for _, apply := range a.appliers() {
+		commit, err := apply(before, next)
+		commits, errs = append(commits, commit), append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return next.Files(), err
+	}
+	for _, commit := range commits {
+		commit()
+	}
+	a.cfg.Store(next)
+	if keys := needRestart(before, next); len(keys) > 0 {
+		a.log.Warn("these keys keep their value until the proxy is started anew; the rest of the configuration is in use", "keys", keys)
+	}
+	return next.Files(), nil
+}
+
+// configStatus is the configuration on /status.
+type configStatus struct {
+	File string `json:"file,omitempty"`
+	// Hash is equal where configurations are.
+	Hash   string    `json:"hash"`
+	Loaded time.Time `json:"loaded"`
+	// NeedRestart are the keys whose value differs from that of the start and
+	// that need a new one to take effect.
+	NeedRestart []string `json:"need_restart,omitempty"`
+	// Error is why the files as they are now are not in use.
+	Error string `json:"error,omitempty"`
+}
+
+func (a *App) configStatus() configStatus {
+	cfg, last := a.cfg.Load(), a.reloader.Status()
+	out := configStatus{File: cfg.File(), Hash: cfg.Digest(), Loaded: last.At.UTC(), NeedRestart: needRestart(a.started, cfg)}
+	if last.Err != nil {
+		out.Error = last.Err.Error()
+	}
+	return out
+}
+
+// certificates tells when the certificates in use expire.
+type certificates struct{ app *App }
+
+var notAfterDesc = prometheus.NewDesc("qosproxy_tls_certificate_not_after_timestamp_seconds",
+	"When the certificate in use expires: that of a listener, or as cassandra the one shown to the cluster.", []string{"listener"}, nil)
+
+// Describe implements prometheus.Collector.
+func (c certificates) Describe(ch chan<- *prometheus.Desc) { ch <- notAfterDesc }
+
+// Collect implements prometheus.Collector.
+func (c certificates) Collect(ch chan<- prometheus.Metric) {
+	for name, at := range c.app.server.CertificatesNotAfter() {
+		ch <- prometheus.MustNewConstMetric(notAfterDesc, prometheus.GaugeValue, float64(at.Unix()), name)
+	}
+	if at, ok := clientNotAfter(c.app.access.Load()); ok {
+		ch <- prometheus.MustNewConstMetric(notAfterDesc, prometheus.GaugeValue, float64(at.Unix()), "cassandra")
+	}
+}
+
+// clientNotAfter returns when the certificate shown to the cluster expires; false
+// when there is none.
+func clientNotAfter(access *cassandra.Access) (time.Time, bool) {
+	if access == nil || access.TLS == nil || len(access.TLS.Certificates) == 0 || access.TLS.Certificates[0].Leaf == nil {
+		return time.Time{}, false
+	}
+	return access.TLS.Certificates[0].Leaf.NotAfter, true
+}

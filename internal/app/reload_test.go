@@ -1,0 +1,215 @@
+//go:build unix
+
+package app
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/qosproxy/qosproxy/internal/config"
+	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reload"
+	"github.com/qosproxy/qosproxy/internal/ring"
+	"github.com/qosproxy/qosproxy/internal/schema"
+	"github.com/qosproxy/qosproxy/internal/server"
+	"github.com/qosproxy/qosproxy/internal/sla"
+)
+
+// reloadable is a proxy whose rows come from memory and whose configuration is a
+// file.
+type reloadable struct {
+	*App
+	file string
+	log  *bytes.Buffer
+}
+
+// versions of the configuration differ in every setting that reaches the reader.
+func version(n int) string {
+	if n%2 == 0 {
+		return "tables: [{name: shop.products, timeout: 10s, consistency: ONE, max_rows_per_key: 10, max_response_bytes: 1MiB, columns: [id], hedge_budget: 1%}]\n"
+	}
+	return "tables: [{name: shop.products, timeout: 10s, consistency: TWO, max_rows_per_key: 20, max_response_bytes: 2MiB, columns: [name], hedge_budget: 2%, sla: {target: 50ms}},\n" +
+		" {name: shop.other}]\nlog: {level: debug}\n"
+}
+
+// half counts sub-queries that mix two versions.
+var half atomic.Int64
+
+func startReloadable(t *testing.T) *reloadable {
+	t.Helper()
+	r := &reloadable{file: filepath.Join(t.TempDir(), "q.yaml"), log: &bytes.Buffer{}}
+	require.NoError(t, os.WriteFile(r.file, []byte(version(0)), 0o600))
+	read := func() (*config.Config, error) { return config.Load(r.file, nil) }
+	cfg, err := read()
+	require.NoError(t, err)
+	r.App = New(cfg, Options{Log: slog.New(slog.NewTextHandler(r.log, nil)), Level: new(slog.LevelVar), Reload: read})
+	snapshot := benchRing(t)
+	products, row := benchTable()
+	tables := schema.New([]*schema.Table{products})
+	r.executor = executor.New(executor.Config{
+		Ring: func() *ring.Ring { return snapshot },
+		Reader: executor.ReaderFunc(func(_ context.Context, q *executor.SubQuery) ([]partition.Result, error) {
+			switch got := fmt.Sprint(q.Consistency, q.Limit, q.MaxBytes, q.Columns[0].Name); got {
+			case fmt.Sprint("ONE", 10, 1<<20, "id"), fmt.Sprint("TWO", 20, 2<<20, "name"):
+			default:
+				half.Add(1)
+			}
+			results := make([]partition.Result, len(q.Keys))
+			for i := range results {
+				results[i] = partition.Result{Status: partition.Found, Rows: []partition.Row{row[:1]}}
+			}
+			q.Settled()
+			return results, nil
+		}),
+	})
+	r.lookups = lookup.New(lookup.Config{
+		Tables: lookupSettings(cfg), Ring: func() *ring.Ring { return snapshot }, Schema: func() *schema.Schema { return tables }, Executor: r.executor,
+	})
+	r.recorder, err = sla.New(nil, targets(cfg))
+	require.NoError(t, err)
+	r.clients = identity.NewRegistry(nil, nil)
+	r.reloader, err = reload.New(r.reloads(prometheus.NewRegistry()))
+	require.NoError(t, err)
+	anywhere := server.Listener{Address: "127.0.0.1:0"}
+	r.server = server.New(server.Config{GRPC: anywhere, HTTP: anywhere, Admin: anywhere}, server.Deps{
+		Lookup: r.lookups, Observer: server.ObserverFunc(r.observe), Config: func() any { return r.configStatus() },
+	})
+	require.NoError(t, r.server.Start(t.Context()))
+	return r
+}
+
+func (r *reloadable) stop() {
+	_ = r.server.Shutdown(context.Background())
+	r.executor.Close()
+}
+
+// rewrite replaces the configuration by rename, as an editor does, and has it
+// read.
+func (r *reloadable) rewrite(t *testing.T, text string) error {
+	t.Helper()
+	require.NoError(t, os.WriteFile(r.file+".new", []byte(text), 0o600))
+	require.NoError(t, os.Rename(r.file+".new", r.file))
+	_, err := r.load()
+	return err
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("no /proc")
+	}
+	return len(entries)
+}
+
+func TestAHundredReloadsUnderLoadLoseNothing(t *testing.T) {
+	others := goleak.IgnoreCurrent()
+	r := startReloadable(t)
+	half.Store(0)
+	before := descriptors(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	var asked, failed atomic.Int64
+	for range 4 {
+		load.Go(func() {
+			transport := &http.Transport{}
+			defer transport.CloseIdleConnections()
+			client := &http.Client{Transport: transport}
+			for ctx.Err() == nil {
+				resp, err := client.Post("http://"+r.Addr("http")+"/v1/shop/products:batchGet", "application/json", strings.NewReader(`{"keys":["a","b","c"]}`))
+				if err != nil {
+					failed.Add(1)
+					continue
+				}
+				body, err := io.ReadAll(resp.Body)
+				_ = resp.Body.Close()
+				asked.Add(1)
+				if err != nil || resp.StatusCode != http.StatusOK || bytes.Contains(body, []byte(`"partial":true`)) {
+					failed.Add(1)
+				}
+			}
+		})
+	}
+	for i := 1; i <= 100; i++ {
+		require.NoError(t, r.rewrite(t, version(i)))
+		if i%10 == 0 {
+			require.Error(t, r.rewrite(t, "tables: [{name: shop.products, timeout: -1s}]"))
+		}
+		for seen := asked.Load(); asked.Load() < seen+4; {
+			runtime.Gosched()
+		}
+	}
+	cancel()
+	load.Wait()
+	assert.Zero(t, failed.Load())
+	assert.Zero(t, half.Load(), "a lookup reads with the settings of one version")
+	assert.Greater(t, asked.Load(), int64(400))
+	assert.Eventually(t, func() bool { return descriptors(t) <= before+2 }, 10*time.Second, 10*time.Millisecond)
+	r.stop()
+	goleak.VerifyNone(t, others)
+}
+
+func TestAMistakeChangesNothing(t *testing.T) {
+	r := startReloadable(t)
+	defer r.stop()
+	hash := r.configStatus().Hash
+	for text, says := range map[string]string{
+		"tables: [{name: shop.products, timeout: -1s}]\nlog: {level: debug}":                                                                             r.file + ":1:41: tables[0].timeout: -1s is not above 0",
+		"log: {level: debug}\ncassandra: {username: u, password_file: /nope}":                                                                            r.file + ":2:41: cassandra.password_file: open /nope",
+		"log: {level: debug}\nlisten: {tls: {http: {cert_file: " + r.file + ", key_file: " + r.file + "}}}\ncassandra: {tls: {ca_file: " + r.file + "}}": "cassandra.tls: ca_file " + r.file + " holds no PEM certificate",
+	} {
+		err := r.rewrite(t, text)
+		require.ErrorContains(t, err, says)
+		assert.Equal(t, hash, r.configStatus().Hash)
+		assert.Equal(t, slog.LevelInfo, r.options.Level.Level())
+		assert.Len(t, r.lookups.Tables(), 1)
+	}
+	require.NoError(t, r.rewrite(t, version(1)))
+	assert.Equal(t, slog.LevelDebug, r.options.Level.Level())
+	assert.Equal(t, []string{"shop.other", "shop.products"}, r.recorder.Tables())
+	assert.NotEqual(t, hash, r.configStatus().Hash)
+	target, _ := r.recorder.Target("shop.products")
+	assert.Equal(t, 50*time.Millisecond, target.Target)
+}
+
+func TestKeysThatNeedARestartAreNamedAndTheRestIsApplied(t *testing.T) {
+	r := startReloadable(t)
+	defer r.stop()
+	require.NoError(t, r.rewrite(t, version(1)+"listen: {grpc: '127.0.0.1:1', max_connections: 7}\ncassandra: {contact_points: [x], username: u, password_file: "+r.file+"}\n"))
+	assert.Equal(t, []string{"cassandra.contact_points", "listen.grpc"}, r.configStatus().NeedRestart)
+	assert.Contains(t, r.log.String(), `keys="[cassandra.contact_points listen.grpc]"`)
+	assert.Equal(t, slog.LevelDebug, r.options.Level.Level())
+	assert.Equal(t, "u", r.access.Load().Username)
+	require.NoError(t, r.rewrite(t, version(1)))
+	assert.Empty(t, r.configStatus().NeedRestart)
+}
+
+func TestALevelSetByHandStaysUntilTheFileSaysAnother(t *testing.T) {
+	r := startReloadable(t)
+	defer r.stop()
+	r.options.Level.Set(slog.LevelError)
+	require.NoError(t, r.rewrite(t, version(2)+"\n# a comment\n"))
+	assert.Equal(t, slog.LevelError, r.options.Level.Level())
+	require.NoError(t, r.rewrite(t, version(1)))
+	assert.Equal(t, slog.LevelDebug, r.options.Level.Level())
+}

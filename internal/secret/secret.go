@@ -1,0 +1,61 @@
+// Package secret holds texts that must not be shown: passwords and tokens. It
+// decides what logs, errors and files see in their place.
+package secret
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"log/slog"
+)
+
+// Redacted is what is shown in place of a secret.
+const Redacted = "[redacted]"
+
+// Text is a text that neither prints nor marshals: every way to show it gives
+// Redacted, also where it is a field of something that is shown. Reveal is the
+// only way to it. The zero value is the empty secret; it is shown as any other,
+// so that nobody learns that there is none.
+type Text struct {
+	// A function keeps the text from packages that look into structs by
+	// reflection, such as spew or a debugger's printer.
+	reveal func() string
+}
+
+// New returns the secret s.
+func New(s string) Text {
+	if s == "" {
+		return Text{}
+	}
+	return Text{reveal: func() string { return s }}
+}
+
+// Reveal returns the text. Hand it to what needs it, and nowhere else.
+func (t Text) Reveal() string {
+	if t.reveal == nil {
+		return ""
+	}
+	return t.reveal()
+}
+
+// Empty reports whether there is no text.
+func (t Text) Empty() bool { return t.reveal == nil }
+
+// Equal reports whether two secrets are the same text, in a time that says
+// nothing of either.
+func (t Text) Equal(other Text) bool {
+	a, b := sha256.Sum256([]byte(t.Reveal())), sha256.Sum256([]byte(other.Reveal()))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
+}
+
+// String returns Redacted.
+func (t Text) String() string { return Redacted }
+
+// Format writes Redacted for every verb.
+func (t Text) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(Redacted)) }
+
+// LogValue returns Redacted.
+func (t Text) LogValue() slog.Value { return slog.StringValue(Redacted) }
+
+// MarshalText returns Redacted, for JSON, YAML and XML alike.
+func (t Text) MarshalText() ([]byte, error) { return []byte(Redacted), nil }

@@ -1,0 +1,128 @@
+package server
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+)
+
+// Limits bound what the peers of one listener may hold of it. The zero value of
+// a field but MaxConnectionAge means that of DefaultLimits.
+type Limits struct {
+	// MaxConnections is the most connections at a time; more are closed at once.
+	MaxConnections int
+	// HandshakeTimeout bounds a TLS handshake, and after it the time until the
+	// preface of HTTP/2 or the headers of a request have come.
+	HandshakeTimeout time.Duration
+	// WriteTimeout is how long a peer may take to receive what is written to it
+	// at once (some 16 KiB) before its connection is closed.
+	WriteTimeout time.Duration
+	// IdleTimeout is how long a connection is kept without a request.
+	IdleTimeout time.Duration
+	// MaxConnectionAge is after how long, ±10 %, a peer is asked to connect anew;
+	// 0 never asks.
+	MaxConnectionAge time.Duration
+}
+
+// DefaultLimits returns the limits of a proxy that is not told otherwise.
+func DefaultLimits() Limits {
+	return Limits{
+		MaxConnections:   2048,
+		HandshakeTimeout: 5 * time.Second,
+		WriteTimeout:     30 * time.Second,
+		IdleTimeout:      5 * time.Minute,
+		MaxConnectionAge: 30 * time.Minute,
+	}
+}
+
+func (l Limits) orDefault() Limits {
+	d := DefaultLimits()
+	if l.MaxConnections <= 0 {
+		l.MaxConnections = d.MaxConnections
+	}
+	for _, f := range []struct {
+		field    *time.Duration
+		fallback time.Duration
+	}{{&l.HandshakeTimeout, d.HandshakeTimeout}, {&l.WriteTimeout, d.WriteTimeout}, {&l.IdleTimeout, d.IdleTimeout}} {
+		if *f.field <= 0 {
+			*f.field = f.fallback
+		}
+	}
+	return l
+}
+
+// The limits that are the same for everybody.
+const (
+	// maxHeaderBytes bounds the headers of a request, after decompression.
+	maxHeaderBytes = 16 << 10
+	// grpcMaxStreams and httpMaxStreams are the requests under way on one
+	// connection. A peer that opens and resets streams (rapid reset) waits until
+	// the handlers of those it has reset are done.
+	grpcMaxStreams = 1000
+	httpMaxStreams = 250
+	// maxFrameBytes is the largest HTTP/2 frame that is read: the least there is.
+	maxFrameBytes = 16 << 10
+	// httpReadTimeout bounds the time until a request has come, body included.
+	httpReadTimeout = 30 * time.Second
+	// ageGrace is how long the calls of a connection that is too old may take.
+	ageGrace = 30 * time.Second
+	// Balancers that drop idle connections silently are met by pings, and
+	// clients may ping every 10 s, also without a call, as most are set to.
+	pingInterval    = time.Minute
+	pingTimeout     = 10 * time.Second
+	minPingInterval = 10 * time.Second
+)
+
+// grpcLimits are the limits as options of the gRPC server.
+func (s *Server) grpcLimits() []grpc.ServerOption {
+	l := s.cfg.Limits
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(s.cfg.MaxRequestBytes), // after decompression
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.MaxConcurrentStreams(grpcMaxStreams),
+		grpc.ConnectionTimeout(l.HandshakeTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle: l.IdleTimeout, MaxConnectionAge: l.MaxConnectionAge, MaxConnectionAgeGrace: ageGrace,
+			Time: pingInterval, Timeout: pingTimeout,
+		}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval, PermitWithoutStream: true}),
+	}
+}
+
+// limitHTTP sets the limits of an HTTP server.
+func (s *Server) limitHTTP(h *http.Server) {
+	l := s.cfg.Limits
+	h.MaxHeaderBytes = maxHeaderBytes
+	h.ReadHeaderTimeout = l.HandshakeTimeout
+	h.ReadTimeout = httpReadTimeout
+	h.IdleTimeout = l.IdleTimeout
+	h.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams: httpMaxStreams,
+		MaxReadFrameSize:     maxFrameBytes,
+		SendPingTimeout:      pingInterval,
+		PingTimeout:          pingTimeout,
+		WriteByteTimeout:     l.WriteTimeout,
+	}
+	if l.MaxConnectionAge <= 0 {
+		return
+	}
+	h.ConnContext = withExpiry(l.MaxConnectionAge)
+	next := h.Handler
+	h.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// In HTTP/2 the header makes the server say goodbye to the connection,
+		// and end it when its last stream has.
+		if expiredConn(r.Context()) {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// jitter returns a duration within 10 % of d, so that connections which were
+// made at once do not end at once.
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
+}
