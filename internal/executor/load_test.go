@@ -210,7 +210,7 @@ func TestShareDecaysWithLookups(t *testing.T) {
 }
 
 func TestMostlyLateNeedsMoreThanAStraggler(t *testing.T) {
-	var s tableMemory
+	s := TableState{tableMemory: &tableMemory{}}
 	for i := range 3000 {
 		s.noteLate(i%3 == 0)
 	}
