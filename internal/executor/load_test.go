@@ -210,7 +210,7 @@ func TestShareDecaysWithLookups(t *testing.T) {
 }
 
 func TestMostlyLateNeedsMoreThanAStraggler(t *testing.T) {
-	var s TableState
+	s := TableState{tableMemory: &tableMemory{}}
 	for i := range 3000 {
 		s.noteLate(i%3 == 0)
 	}
@@ -220,4 +220,17 @@ func TestMostlyLateNeedsMoreThanAStraggler(t *testing.T) {
 	}
 	assert.True(t, s.mostlyLate())
 	assert.Equal(t, hedge.Fallback*3, s.suspectAfter(0, 1))
+}
+
+func TestANewBudgetKeepsWhatIsKnownOfTheTable(t *testing.T) {
+	e := New(Config{})
+	defer e.Close()
+	before := e.Table("a.b", 0.02)
+	before.noteLate(true)
+	assert.Same(t, before, e.Table("a.b", 0.02))
+	after := e.Table("a.b", 0.05)
+	assert.NotSame(t, before, after)
+	assert.NotSame(t, before.hedges, after.hedges)
+	assert.Same(t, before.tableMemory, after.tableMemory)
+	assert.NotSame(t, after.tableMemory, e.Table("a.c", 0.05).tableMemory)
 }
