@@ -96,3 +96,53 @@ func TestWalkAcceptsWhatAppendJSONAccepts(t *testing.T) {
 		}
 	}
 }
+
+// sink is a Visitor that keeps nothing.
+type sink struct{ pieces int }
+
+func (s *sink) Null(*Type)                          { s.pieces++ }
+func (s *sink) Empty(*Type)                         { s.pieces++ }
+func (s *sink) Bool(*Type, bool)                    { s.pieces++ }
+func (s *sink) Int(*Type, int64)                    { s.pieces++ }
+func (s *sink) Float(*Type, float64)                { s.pieces++ }
+func (s *sink) Text(*Type, []byte)                  { s.pieces++ }
+func (s *sink) Bytes(*Type, []byte)                 { s.pieces++ }
+func (s *sink) Decimal(*Type, []byte, int32)        { s.pieces++ }
+func (s *sink) Duration(*Type, int32, int32, int64) { s.pieces++ }
+func (s *sink) Begin(*Type, int)                    { s.pieces++ }
+func (s *sink) End(*Type)                           { s.pieces++ }
+
+// row is a row of every benchmark value, types and cells.
+func row(tb testing.TB) (types []*Type, cells [][]byte) {
+	for name, json := range benchmarkValues {
+		typ := mustParse(tb, name)
+		cell, err := typ.EncodeJSON([]byte(json))
+		require.NoError(tb, err)
+		types, cells = append(types, typ), append(cells, cell)
+	}
+	return types, cells
+}
+
+func decodeRow(tb testing.TB, types []*Type, cells [][]byte, v Visitor) {
+	for i, typ := range types {
+		if err := typ.Walk(cells[i], v); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+func TestDecodingARowDoesNotAllocate(t *testing.T) {
+	types, cells := row(t)
+	v := &sink{}
+	assert.Zero(t, testing.AllocsPerRun(100, func() { decodeRow(t, types, cells, v) }))
+	assert.Greater(t, v.pieces, 100*len(cells))
+}
+
+func BenchmarkWalkRow(b *testing.B) {
+	types, cells := row(b)
+	v := &sink{}
+	b.ReportAllocs()
+	for b.Loop() {
+		decodeRow(b, types, cells, v)
+	}
+}

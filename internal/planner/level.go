@@ -12,11 +12,15 @@ const (
 	capPerKey = 2
 )
 
+// shut is what seen says of a host that no search of level may enter: nothing can
+// leave it nor be won by looking.
+const shut = math.MaxInt32
+
 // limit is the cap in keys. The one that the planner chooses follows the number
 // of keys, but leaves each host no more than its part of them, where a host that
 // is dearer than most counts as the part of a host that its price says.
 func (s *scratch) limit(asked int) int32 {
-	keys := len(s.of)
+	keys := len(s.start) - 1
 	switch {
 	case asked < 0 || asked > keys:
 		return int32(keys)
@@ -24,13 +28,13 @@ func (s *scratch) limit(asked int) int32 {
 		return int32(asked)
 	}
 	inverse := 0.0
-	for _, p := range s.price {
-		inverse += 1 / p
+	for i := range s.hosts {
+		inverse += 1 / s.hosts[i].price
 	}
-	usual := float64(len(s.price)) / inverse // harmonic mean: an outlier above barely moves it
+	usual := float64(len(s.hosts)) / inverse // harmonic mean: an outlier above barely moves it
 	hosts := 0.0
-	for _, p := range s.price {
-		hosts += min(1, usual/p)
+	for i := range s.hosts {
+		hosts += min(1, usual/s.hosts[i].price)
 	}
 	even := math.Ceil(float64(keys)/max(hosts, 1) - 1e-9)
 	return int32(max(smallestCap, math.Ceil(math.Sqrt(capPerKey*float64(keys))), even))
@@ -41,18 +45,9 @@ func (s *scratch) limit(asked int) int32 {
 // augmenting paths: it leaves a group above the limit only if no assignment of
 // the keys, over all hosts, would respect it.
 func (s *scratch) relieve(limit int32) {
-	s.seen = refill(s.seen, len(s.hosts), shut)
-	for _, i := range s.asked {
-		s.seen[i] = 0
-	}
-	s.via = refill(s.via, len(s.hosts), none)
-	s.search = 0
-	room := func(i int32) bool { return s.size[i] < limit }
 	for _, from := range s.asked {
-		for s.size[from] > limit {
-			if to := s.path(from, room); to != none {
-				s.shift(from, to)
-			} else if !s.widen(limit) {
+		for s.hosts[from].size > limit {
+			if !s.pass(from, limit, math.Inf(1)) && !s.widen(limit) {
 				break
 			}
 		}
@@ -63,29 +58,27 @@ func (s *scratch) relieve(limit int32) {
 // price from the slots that the last search reached. It reports whether there is
 // one.
 func (s *scratch) widen(limit int32) bool {
-	clear(s.need)
-	best, value := int32(none), 0.0
+	reached := grow(s.once, s.words)
 	for _, i := range s.queue {
-		for _, k := range s.keys(i) {
-			if s.of[k] != i {
-				continue
-			}
-			for _, j := range s.slots(k) {
-				if s.chosen[j] {
-					continue
-				}
-				s.need[j]++
-				if v := s.worth(j, limit); v > value {
-					best, value = j, v
-				}
-			}
+		for w, x := range s.group(i) {
+			reached[w] |= x
+		}
+	}
+	best, value := int32(none), 0.0
+	for i := range s.hosts {
+		h := &s.hosts[i]
+		if h.asked {
+			continue
+		}
+		if v := float64(min(s.held(int32(i)).shared(reached), limit)) * h.unit; v > value {
+			best, value = int32(i), v
 		}
 	}
 	if best == none {
 		return false
 	}
-	s.ask(best)
-	s.seen[best] = 0
+	s.hosts[best].asked = true
+	s.asked = append(s.asked, best)
 	return true
 }
 
@@ -94,77 +87,70 @@ func (s *scratch) widen(limit int32) bool {
 // Lovász, Tamir 2003), with prices. No group grows above the limit by it.
 func (s *scratch) level(limit int32) {
 	for {
-		from := s.costliest()
-		if from == none {
+		// The costliest group that is not shut, and the least that any would
+		// cost with one key more.
+		from, cost, least := int32(none), 0.0, math.Inf(1)
+		for _, i := range s.asked {
+			h := &s.hosts[i]
+			if h.seen == shut {
+				continue
+			}
+			least = min(least, h.cost(1))
+			if c := h.cost(0); c > cost {
+				from, cost = i, c
+			}
+		}
+		if least >= cost {
 			return
 		}
-		size, cost := s.size[from], s.cost(from, 0)
-		to := s.path(from, func(i int32) bool {
-			n := s.size[i] + 1
-			return s.cost(i, 1) < cost && (n <= limit || n < size)
-		})
-		if to != none {
-			s.shift(from, to)
+		if s.pass(from, max(limit, s.hosts[from].size-1), cost) {
 			continue
 		}
 		// All that was reached is as full as from: whoever is cheaper than from
 		// cannot gain by way of it either.
 		for _, i := range s.queue {
-			s.seen[i] = shut
+			s.hosts[i].seen = shut
 		}
 	}
-}
-
-// costliest is the slot with the costliest group that is not shut.
-func (s *scratch) costliest() int32 {
-	best, cost := int32(none), 0.0
-	for _, i := range s.asked {
-		if c := s.cost(i, 0); c > cost && s.seen[i] != shut {
-			best, cost = i, c
-		}
-	}
-	return best
 }
 
 // cost is that of the group with so many keys more.
-func (s *scratch) cost(i, more int32) float64 { return float64(s.size[i]+more) * s.price[i] }
+func (h *host) cost(more int32) float64 { return float64(h.size+more) * h.price }
 
-// path searches, breadth first, a chain of moves that takes one key from the
-// group of from and adds one to a group that fits, those between exchanging one
-// for another. It returns the end of the chain, or none; queue holds the slots
-// reached.
-func (s *scratch) path(from int32, fits func(int32) bool) int32 {
+// pass searches, breadth first, a chain of moves that takes one key from the
+// group of from and adds one to a group that has then no more than most keys and
+// costs below a bound, those between exchanging one for another. It makes the
+// moves, or reports that there is no chain; queue holds the slots reached.
+func (s *scratch) pass(from, most int32, below float64) bool {
 	s.search++
-	s.seen[from] = s.search
+	s.hosts[from].seen = s.search
 	s.queue = append(s.queue[:0], from)
 	for head := 0; head < len(s.queue); head++ {
 		i := s.queue[head]
-		for _, k := range s.keys(i) {
-			if s.of[k] != i {
+		group := s.group(i)
+		for _, j := range s.asked {
+			h := &s.hosts[j]
+			if h.seen >= s.search || !group.meets(s.held(j)) {
 				continue
 			}
-			for _, j := range s.slots(k) {
-				if s.seen[j] >= s.search {
-					continue
-				}
-				s.seen[j] = s.search
-				s.via[j] = k
-				if fits(j) {
-					return j
-				}
-				s.queue = append(s.queue, j)
+			h.seen, h.via = s.search, i
+			if h.size < most && h.cost(1) < below {
+				s.shift(from, j)
+				return true
 			}
+			s.queue = append(s.queue, j)
 		}
 	}
-	return none
+	return false
 }
 
-// shift moves one key along each step of the chain that path found.
+// shift moves one key along each step of the chain that pass found.
 func (s *scratch) shift(from, to int32) {
-	s.size[from]--
-	s.size[to]++
-	for i := to; i != from; {
-		k := s.via[i]
-		i, s.of[k] = s.of[k], i
+	s.hosts[from].size--
+	s.hosts[to].size++
+	for to != from {
+		i := s.hosts[to].via
+		s.group(i).move(s.held(to), s.group(to))
+		to = i
 	}
 }

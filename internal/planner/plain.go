@@ -7,21 +7,23 @@ import (
 
 // owner groups the keys by the first of their candidates.
 func (s *scratch) owner() {
-	for k := range s.of {
-		if slots := s.slots(int32(k)); len(slots) > 0 {
-			s.of[k] = slots[0]
+	for k := range int32(len(s.start) - 1) {
+		if slots := s.slots(k); len(slots) > 0 {
+			s.group(slots[0]).put(k)
+			s.hosts[slots[0]].size++
 		}
 	}
+	s.collect()
 }
 
 // single makes each key a group of its own, at the host that costs least with
 // all that the plan asks of it already.
 func (s *scratch) single() {
-	for k := range s.of {
-		if i := s.cheapest(int32(k), false); i != none {
-			s.of[k] = int32(len(s.groups))
-			s.groups = append(s.groups, i)
-			s.size[i]++
+	for k := range int32(len(s.start) - 1) {
+		if i := s.cheapest(k); i != none {
+			s.add(i)
+			s.keys = append(s.keys, k)
+			s.part(i)
 		}
 	}
 }
@@ -30,35 +32,33 @@ func (s *scratch) single() {
 // with all that the plan asks of it already. Keys of one range that have no
 // candidate in common are parted.
 func (s *scratch) ranges(of []int32) {
-	s.queue = s.queue[:0]
-	for k := range s.of {
-		s.queue = append(s.queue, int32(k))
-	}
 	known := int32(len(of))
+	s.queue = s.queue[:0]
+	for k := range int32(len(s.start) - 1) {
+		s.queue = append(s.queue, k)
+	}
 	slices.SortStableFunc(s.queue, func(a, b int32) int {
 		if a < known && b < known {
 			return cmp.Compare(of[a], of[b])
 		}
 		return cmp.Compare(a, b)
 	})
+	placed := s.once
 	for n, k := range s.queue {
-		if s.of[k] != none {
+		i := s.cheapest(k)
+		if i == none || placed.has(k) {
 			continue
 		}
-		i := s.cheapest(k, false)
-		if i == none {
-			continue
-		}
-		g := int32(len(s.groups))
-		s.groups = append(s.groups, i)
 		for _, other := range s.queue[n:] {
 			if other != k && (k >= known || other >= known || of[other] != of[k]) {
 				break
 			}
-			if s.of[other] == none && slices.Contains(s.slots(other), i) {
-				s.of[other] = g
-				s.size[i]++
+			if !placed.has(other) && s.held(i).has(other) {
+				placed.put(other)
+				s.add(i)
+				s.keys = append(s.keys, other)
 			}
 		}
+		s.part(i)
 	}
 }

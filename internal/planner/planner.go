@@ -122,6 +122,7 @@ func (s *scratch) make(in *Input) Plan {
 		s.assign()
 		s.relieve(limit)
 		s.level(limit)
+		s.collect()
 	}
 	return s.plan()
 }

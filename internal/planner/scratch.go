@@ -2,199 +2,224 @@ package planner
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"sync"
 
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// none is the slot of a host that no key needs, and the group of a key that has
-// none yet.
+// none is the slot of a host that no key needs.
 const none = -1
 
-// shut is what seen says of a slot that no search may enter: it has no group, or
-// in level nothing can leave it nor be won by looking.
-const shut = math.MaxInt32
+// host is what a plan knows of a host that holds some key of the lookup.
+type host struct {
+	index ring.HostIndex
+	price float64 // within [MinPrice, MaxPrice], local rack included
+	tied  float64 // price, ties rotated by the seed
+	unit  float64 // 1 / tied
+	size  int32   // keys of its group
+	seen  int32   // last search that reached the host, or shut
+	via   int32   // search: the slot that a key comes from
+	asked bool    // has a group
+}
+
+// group is keys[from:to] of scratch, from being the end of the group before.
+type group struct{ slot, to int32 }
 
 // scratch is the memory of one Make. Hosts are renumbered to slots, those that
 // hold some key of the lookup, so that no step pays for the rest of the cluster.
 type scratch struct {
-	rng rand.PCG
-
-	// By HostIndex.
-	slot []int32
-
-	// By slot. Each has the length of hosts.
-	hosts  []ring.HostIndex
-	price  []float64 // within [MinPrice, MaxPrice], local rack included
-	tied   []float64 // price, ties rotated by the seed
-	size   []int32   // keys of the group
-	chosen []bool    // has a group
-	need   []int32   // keys held that the cover lacks; in relieve, keys to win
-	gain   []float64 // cover: keys it would add for its price
-	seen   []int32   // last search that reached the slot, or shut
-	via    []int32   // search: the key whose move reaches the slot
-	held   []int32   // keys held by slot i: holds[held[i]:held[i+1]]; one longer
+	slot  []int32  // by HostIndex; 0 is none, else the slot is one less
+	hosts []host   // by slot
+	need  []int32  // by slot, cover: keys that the host holds and no asked host does
+	worth []uint64 // by slot, cover: rank of what a group would add for its price
+	next  []uint64 // by slot: rank of what the group costs with one more key
 
 	// By key. start is one longer: the slots of k are cand[start[k]:start[k+1]].
-	start   []int32
-	of      []int32 // group of the key: a slot, or an index of groups
-	choices []int32 // chosen slots among those of the key
+	start []int32
+	cand  []int32
 
-	cand   []int32
-	holds  []int32
+	// Sets of keys, each of so many words.
+	words  int
+	holds  []uint64 // by slot: keys that the host may be asked for
+	groups []uint64 // by slot: keys that it is asked for
+	once   set      // keys that an asked host holds
+	twice  set      // keys that two asked hosts hold
+	thrice set      // and three or more
+
 	asked  []int32 // slots with a group, in the order chosen
 	queue  []int32 // search: slots reached; ranges: keys by range
-	groups []int32 // ranges, single: slot of each group
 	search int32
+
+	// The plan.
+	keys     []int32
+	parts    []group
+	unplaced []int32
 }
 
 var pool = sync.Pool{New: func() any { return new(scratch) }}
 
 // index reads the input: slots, prices, and who may be asked for which key.
 func (s *scratch) index(in *Input) {
-	s.rng.Seed(in.Seed, 0x9e3779b97f4a7c15)
-	s.slot = refill(s.slot, max(in.Hosts, 0), none)
-	s.hosts, s.price, s.tied = s.hosts[:0], s.price[:0], s.tied[:0]
-	s.start, s.cand, s.groups = append(s.start[:0], 0), s.cand[:0], s.groups[:0]
-	for _, replicas := range in.Replicas {
-		s.candidates(in, replicas, in.Avoid)
-		if int(s.start[len(s.start)-1]) == len(s.cand) {
-			s.candidates(in, replicas, nil)
-		}
-		s.start = append(s.start, int32(len(s.cand)))
-	}
-	n := len(s.hosts)
-	s.of = refill(s.of, len(in.Replicas), none)
-	s.size = refill(s.size, n, 0)
-	s.invert(n)
+	s.slot = grow(s.slot, max(in.Hosts, 0))
+	s.hosts, s.need, s.holds, s.asked, s.search = s.hosts[:0], s.need[:0], s.holds[:0], s.asked[:0], 0
+	s.start, s.cand, s.keys, s.parts, s.unplaced = append(s.start[:0], 0), s.cand[:0], s.keys[:0], s.parts[:0], s.unplaced[:0]
+	s.words = (len(in.Replicas) + 63) / 64
+	s.candidates(in)
+	s.prices(in)
+	s.groups = grow(s.groups, len(s.holds))
+	s.once, s.twice, s.thrice = grow(s.once, s.words), grow(s.twice, s.words), grow(s.thrice, s.words)
 }
 
-// candidates appends the slots of the replicas that are not avoided.
-func (s *scratch) candidates(in *Input, replicas []ring.HostIndex, avoid []bool) {
-	for _, h := range replicas {
-		if h < 0 || int(h) >= len(s.slot) || int(h) < len(avoid) && avoid[h] {
-			continue
+// candidates notes the replicas of each key that are not avoided, or all of them
+// when all are.
+func (s *scratch) candidates(in *Input) {
+	slot, cand, holds := s.slot, s.cand, s.holds
+	for k, replicas := range in.Replicas {
+		from, word, bit := len(cand), k>>6, uint64(1)<<(k&63)
+		for avoid := in.Avoid; ; avoid = nil {
+			for _, h := range replicas {
+				if uint(h) >= uint(len(slot)) || uint(h) < uint(len(avoid)) && avoid[h] {
+					continue
+				}
+				i := slot[h] - 1
+				if i < 0 {
+					i = s.addHost(h)
+					holds = s.holds
+				}
+				cand = append(cand, i)
+				s.need[i]++
+				holds[int(i)*s.words+word] |= bit
+			}
+			if len(cand) > from {
+				break
+			}
+			if avoid == nil {
+				s.unplaced = append(s.unplaced, int32(k))
+				break
+			}
 		}
-		if s.slot[h] == none {
-			s.addHost(in, h)
-		}
-		s.cand = append(s.cand, s.slot[h])
+		s.start = append(s.start, int32(len(cand)))
 	}
+	s.cand = cand
 }
 
-// addHost gives the host the next slot, and a price.
-func (s *scratch) addHost(in *Input, h ring.HostIndex) {
+// addHost gives the host the next slot.
+func (s *scratch) addHost(h ring.HostIndex) int32 {
+	s.hosts = append(s.hosts, host{index: h})
+	s.need = append(s.need, 0)
+	for range s.words {
+		s.holds = append(s.holds, 0)
+	}
 	s.slot[h] = int32(len(s.hosts))
-	s.hosts = append(s.hosts, h)
-	p := 1.0
-	if int(h) < len(in.Price) && in.Price[h] == in.Price[h] {
-		p = in.Price[h]
-	}
-	if int(h) < len(in.Near) && in.Near[h] {
-		p *= nearFactor
-	}
-	p = min(max(p, MinPrice), MaxPrice)
-	s.price = append(s.price, p)
-	// A millionth decides only between prices that are equal by any measure.
-	s.tied = append(s.tied, p*(1+1e-6*float64(s.rng.Uint64()>>11)/(1<<53)))
+	return s.slot[h] - 1
 }
 
-// invert builds the keys of each slot from the slots of each key.
-func (s *scratch) invert(n int) {
-	s.held = refill(s.held, n+1, 0)
-	for _, i := range s.cand {
-		s.held[i+1]++
-	}
-	for i := range n {
-		s.held[i+1] += s.held[i]
-	}
-	s.holds = slices.Grow(s.holds[:0], len(s.cand))[:len(s.cand)]
-	s.need = append(s.need[:0], s.held[:n]...)
-	for k := range s.of {
-		for _, i := range s.slots(int32(k)) {
-			s.holds[s.need[i]] = int32(k)
-			s.need[i]++
+// prices gives each host its price.
+func (s *scratch) prices(in *Input) {
+	s.next = slices.Grow(s.next[:0], len(s.hosts))[:len(s.hosts)]
+	for i := range s.hosts {
+		h := &s.hosts[i]
+		p := 1.0
+		if int(h.index) < len(in.Price) && in.Price[h.index] == in.Price[h.index] {
+			p = in.Price[h.index]
 		}
+		if int(h.index) < len(in.Near) && in.Near[h.index] {
+			p *= nearFactor
+		}
+		h.price = min(max(p, MinPrice), MaxPrice)
+		// A millionth decides only between prices that are equal by any measure.
+		h.tied = h.price * (1 + 1e-6*random(in.Seed, uint64(h.index)))
+		h.unit = 1 / h.tied
+		s.next[i] = rank(h.tied)
 	}
+}
+
+// random is a number from 0 to 1 that the host has with this seed alone: the
+// finalizer of SplitMix64.
+func random(seed, h uint64) float64 {
+	x := seed ^ (h+1)*0xd6e8feb86659fd93
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return float64((x^x>>31)>>11) / (1 << 53)
 }
 
 // slots are the hosts that may be asked for the key.
 func (s *scratch) slots(k int32) []int32 { return s.cand[s.start[k]:s.start[k+1]] }
 
-// keys are the keys that the host of the slot may be asked for.
-func (s *scratch) keys(i int32) []int32 { return s.holds[s.held[i]:s.held[i+1]] }
+// held are the keys that the host of the slot may be asked for.
+func (s *scratch) held(i int32) set {
+	from := int(i) * s.words
+	return s.holds[from : from+s.words]
+}
+
+// group are the keys that it is asked for.
+func (s *scratch) group(i int32) set {
+	from := int(i) * s.words
+	return s.groups[from : from+s.words]
+}
 
 // cheapest is the candidate of the key whose group would cost least with the key
-// in it, among the chosen ones only if the caller says so; none if there is none.
-func (s *scratch) cheapest(k int32, chosen bool) int32 {
-	best, cost := int32(none), 0.0
+// in it; none if there is none.
+func (s *scratch) cheapest(k int32) int32 {
+	best, cost := int32(none), uint64(math.MaxUint64)
 	for _, i := range s.slots(k) {
-		if chosen && !s.chosen[i] {
-			continue
-		}
-		if c := float64(s.size[i]+1) * s.tied[i]; best == none || c < cost {
+		if c := s.next[i]; c < cost {
 			best, cost = i, c
 		}
 	}
 	return best
 }
 
-// plan turns the group of each key into groups of keys: one array for all keys.
+// add counts one key more in the group.
+func (s *scratch) add(i int32) {
+	h := &s.hosts[i]
+	h.size++
+	s.next[i] = rank(float64(h.size+1) * h.tied)
+}
+
+// rank orders numbers that are not negative as they are, but is compared without
+// a branch: nothing could predict which of some hosts is the cheapest.
+func rank(x float64) uint64 { return math.Float64bits(x) }
+
+// part makes the keys appended since the last part a group of the plan.
+func (s *scratch) part(i int32) {
+	s.parts = append(s.parts, group{i, int32(len(s.keys))})
+}
+
+// collect makes each group a part.
+func (s *scratch) collect() {
+	for i := range s.hosts {
+		if s.hosts[i].size > 0 {
+			s.keys = s.group(int32(i)).appendTo(s.keys)
+			s.part(int32(i))
+		}
+	}
+}
+
+// plan copies the outcome: one array for all keys, one for the groups.
 func (s *scratch) plan() Plan {
-	groups := s.groups
-	if len(groups) == 0 {
-		groups = s.identity()
-	}
 	var p Plan
-	s.need = refill(s.need, len(groups)+1, 0) // where the keys of a group begin
-	for k, g := range s.of {
-		if g == none {
-			p.Unplaced = append(p.Unplaced, int32(k))
-			continue
-		}
-		s.need[g+1]++
+	if len(s.unplaced) > 0 {
+		p.Unplaced = slices.Clone(s.unplaced)
 	}
-	n := 0
-	for g := range groups {
-		if s.need[g+1] > 0 {
-			n++
-		}
-		s.need[g+1] += s.need[g]
-	}
-	if n == 0 {
+	if len(s.parts) == 0 {
 		return p
 	}
-	all := make([]int32, len(s.of)-len(p.Unplaced))
-	p.Groups = make([]Group, 0, n)
-	for g, i := range groups {
-		if lo, hi := s.need[g], s.need[g+1]; lo < hi {
-			p.Groups = append(p.Groups, Group{Host: s.hosts[i], Keys: all[lo:hi:hi]})
-		}
-	}
-	for k, g := range s.of {
-		if g != none {
-			all[s.need[g]] = int32(k)
-			s.need[g]++
-		}
+	all := make([]int32, len(s.keys))
+	copy(all, s.keys)
+	p.Groups = make([]Group, len(s.parts))
+	from := int32(0)
+	for n, g := range s.parts {
+		p.Groups[n] = Group{Host: s.hosts[g.slot].index, Keys: all[from:g.to:g.to]}
+		from = g.to
 	}
 	return p
 }
 
-// identity numbers the groups as the slots, for plans of one group per host.
-func (s *scratch) identity() []int32 {
-	for i := range s.hosts {
-		s.groups = append(s.groups, int32(i))
-	}
-	return s.groups
-}
-
-// refill returns a slice of n times v, in the memory of old if it suffices.
-func refill[T any](old []T, n int, v T) []T {
+// grow returns n zeros, in the memory of old if it suffices.
+func grow[S ~[]T, T any](old S, n int) S {
 	s := slices.Grow(old[:0], n)[:n]
-	for i := range s {
-		s[i] = v
-	}
+	clear(s)
 	return s
 }
