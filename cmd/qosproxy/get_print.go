@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -93,7 +95,11 @@ func (g *getResult) printExplanation(cmd *cobra.Command) error {
 	w := newTable(out)
 	fmt.Fprintln(w, "\nKEY\tTOKEN\tGROUP\tREPLICAS")
 	for i, k := range e.GetPlan().GetKeys() {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", g.keys[i], k.GetToken(), k.GetGroup(), strings.Join(k.GetReplicas(), ", "))
+		group := "-" // nobody to ask, or another lookup has
+		if k.Group != nil {
+			group = strconv.Itoa(int(k.GetGroup()))
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", g.keys[i], k.GetToken(), group, strings.Join(k.GetReplicas(), ", "))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -111,7 +117,7 @@ func (g *getResult) printExplanation(cmd *cobra.Command) error {
 		if a.GetError() != "" {
 			outcome += " (" + a.GetError() + ")"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.2f ms\t%.2f ms\t%s\n", a.GetHost(),
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.2f ms\t%.2f ms\t%s\n", cmp.Or(a.GetHost(), "-"),
 			strings.ToLower(strings.TrimPrefix(a.GetKind().String(), "ATTEMPT_KIND_")), len(a.GetKeys()), outcome,
 			start.Seconds()*1000, end.Seconds()*1000, strings.Repeat(" ", from)+strings.Repeat("█", to-from))
 	}
@@ -147,8 +153,8 @@ func (g *getResult) printJSON(cmd *cobra.Command) error {
 		out.Results = append(out.Results, res)
 	}
 	s := g.resp.GetStats()
-	out.Stats = json.RawMessage(fmt.Sprintf(`{"keys":%d,"groups":%d,"sub_queries":%d,"hedges":%d,"failovers":%d,"elapsed_ms":%.3f}`,
-		s.GetKeys(), s.GetGroups(), s.GetSubQueries(), s.GetHedges(), s.GetFailovers(), s.GetElapsed().AsDuration().Seconds()*1000))
+	out.Stats = json.RawMessage(fmt.Sprintf(`{"keys":%d,"groups":%d,"sub_queries":%d,"hedges":%d,"failovers":%d,"coalesced":%d,"elapsed_ms":%.3f}`,
+		s.GetKeys(), s.GetGroups(), s.GetSubQueries(), s.GetHedges(), s.GetFailovers(), s.GetCoalesced(), s.GetElapsed().AsDuration().Seconds()*1000))
 	return printJSON(cmd, out)
 }
 

@@ -239,6 +239,18 @@ func (c *Call) finish(s *slot) {
 	s.first, s.second = nil, nil
 }
 
+// Unanswered returns the keys that wait or have waited and have no answer, in case
+// the lookup ends before they have.
+func (c *Call) Unanswered() []int32 {
+	var keys []int32
+	for i := range c.slots {
+		if s := &c.slots[i]; !s.done {
+			keys = append(keys, s.index)
+		}
+	}
+	return keys
+}
+
 // Close ends the call, which is of no more use. Those that wait for its reads read
 // themselves; it waits for nobody any more. No read of its own may go on.
 func (c *Call) Close() {

@@ -1,11 +1,13 @@
 package lookup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/qosproxy/qosproxy/internal/coalesce"
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
@@ -33,12 +35,13 @@ type Config struct {
 type Service struct {
 	cfg      Config
 	settings map[[2]string]*Settings
+	shared   *coalesce.Group
 	near     atomic.Pointer[near]
 }
 
 // New returns a service over the given parts.
 func New(cfg Config) *Service {
-	s := &Service{cfg: cfg, settings: make(map[[2]string]*Settings, len(cfg.Tables))}
+	s := &Service{cfg: cfg, settings: make(map[[2]string]*Settings, len(cfg.Tables)), shared: coalesce.New(0)}
 	for i := range cfg.Tables {
 		t := &cfg.Tables[i]
 		s.settings[[2]string{t.Keyspace, t.Table}] = t
@@ -69,8 +72,34 @@ func (s *Service) Get(ctx context.Context, req *Request) (*Response, error) {
 // its position, as soon as the key is answered, never twice at a time. An error
 // of emit ends the lookup and is returned; other errors are as with Get.
 func (s *Service) Stream(ctx context.Context, req *Request, emit func(i int, r partition.Result) error) (Stats, error) {
-	resp, err := s.run(ctx, req, emit)
-	if err != nil {
+	// The caller may take its time over an answer, for which no other lookup should
+	// have to wait: this one goes on meanwhile.
+	type answer struct {
+		position int
+		result   partition.Result
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan answer, len(req.Keys))
+	var resp *Response
+	var err error
+	go func() {
+		defer close(answers)
+		resp, err = s.run(ctx, req, func(i int, r partition.Result) error {
+			answers <- answer{i, r}
+			return nil
+		})
+	}()
+	var gone error
+	for a := range answers {
+		if gone != nil {
+			continue
+		}
+		if gone = emit(a.position, a.result); gone != nil {
+			cancel()
+		}
+	}
+	if err = cmp.Or(gone, err); err != nil {
 		return Stats{}, err
 	}
 	return resp.Stats, nil
@@ -88,23 +117,23 @@ func (s *Service) run(ctx context.Context, req *Request, emit func(int, partitio
 
 	asked := distinct(req.Keys)
 	query := s.query(snapshot, req, asked)
-	plan := s.cfg.Executor.Plan(query)
 	merge := newMerge(asked, req.Table.Settings.MaxResponseBytes, emit, cancel)
-	done := s.cfg.Executor.Execute(ctx, query, plan, merge.add)
+	done := s.read(ctx, query, req.Table.Settings.Coalesce, merge.add)
 	if merge.err != nil {
 		return nil, merge.err
 	}
 
 	resp := &Response{Stats: Stats{
 		Keys:       len(req.Keys),
-		Groups:     len(plan.Groups),
+		Groups:     done.Groups,
 		SubQueries: done.SubQueries,
 		Hedges:     done.Hedges,
 		Failovers:  done.Failovers,
+		Coalesced:  done.coalesced,
 		Elapsed:    time.Since(start),
 	}}
 	if req.Trace {
-		resp.Plan = describe(snapshot, req, asked, plan)
+		resp.Plan = describe(snapshot, req, asked, done.plan)
 		resp.Attempts = attempts(done.Attempts, asked)
 	}
 	return resp, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/qosproxy/qosproxy/internal/coalesce"
 	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
@@ -39,6 +40,8 @@ type Settings struct {
 	MaxRowsPerKey int
 	// MaxResponseBytes is the most bytes of cells in one answer.
 	MaxResponseBytes int
+	// Coalesce says which reads are shared with other lookups.
+	Coalesce coalesce.Mode
 }
 
 // Table is a table that may be read, with its definition of this moment.
@@ -92,15 +95,17 @@ type Stats struct {
 	// plan; SubQueries all sub-queries sent, of which Hedges were sent because
 	// a group was late and Failovers because one failed.
 	Keys, Groups, SubQueries, Hedges, Failovers int
+	// Coalesced are the distinct keys that the read of another lookup answered.
+	Coalesced int
 	// Elapsed is the time from the call to the last result.
 	Elapsed time.Duration
 }
 
 // Attempt is one sub-query of a traced lookup.
 type Attempt struct {
-	// Host is the address that was asked.
+	// Host is the address that was asked; empty when another lookup asked.
 	Host string
-	// Kind is first, hedge or failover.
+	// Kind is first, hedge or failover, or KindCoalesced.
 	Kind string
 	// Keys are positions in Request.Keys, first occurrence of each partition.
 	Keys []int
@@ -112,6 +117,10 @@ type Attempt struct {
 	// Err is the reason of a failure, in the words of executor.Reason.
 	Err string
 }
+
+// KindCoalesced is the kind of an attempt that is another lookup's: its keys were
+// being read when this one asked for them.
+const KindCoalesced = "coalesced"
 
 // Plan is how a lookup would be asked at this moment.
 type Plan struct {
@@ -128,7 +137,7 @@ type PlannedKey struct {
 	// Replicas are all replicas in ring order.
 	Replicas []ring.Host
 	// Group is the index of the group that asks the key; -1 when no host can be
-	// asked.
+	// asked, or another lookup has asked it.
 	Group int
 }
 

@@ -22,6 +22,7 @@ type metrics struct {
 	duration     *prometheus.HistogramVec
 	keys, groups *prometheus.HistogramVec
 	statuses     *prometheus.CounterVec
+	coalesced    *prometheus.CounterVec
 }
 
 func newMetrics(targets map[string]Target) *metrics {
@@ -49,6 +50,10 @@ func newMetrics(targets map[string]Target) *metrics {
 			Namespace: namespace, Name: "keys_total",
 			Help: "Keys asked, by what became of them.",
 		}, []string{"table", "status"}),
+		coalesced: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "coalesced_keys_total",
+			Help: "Distinct keys of lookups that the read of another lookup answered.",
+		}, []string{"table"}),
 	}
 }
 

@@ -60,6 +60,7 @@ type table struct {
 	durations    [len(keysLabels)][len(codes)]atomic.Pointer[prometheus.Observer]
 	keys, groups prometheus.Observer
 	statuses     [len(statusNames)]prometheus.Counter
+	coalesced    prometheus.Counter
 
 	// latencies and nanoseconds are the number and the sum of all latencies.
 	latencies, nanoseconds atomic.Int64
@@ -89,6 +90,8 @@ func New(reg prometheus.Registerer, tables map[string]Target) (*Recorder, error)
 			window: &window{begin: begin},
 			keys:   r.metrics.keys.WithLabelValues(name),
 			groups: r.metrics.groups.WithLabelValues(name),
+
+			coalesced: r.metrics.coalesced.WithLabelValues(name),
 		}
 		for i, status := range statusNames {
 			t.statuses[i] = r.metrics.statuses.WithLabelValues(name, status)
@@ -100,7 +103,7 @@ func New(reg prometheus.Registerer, tables map[string]Target) (*Recorder, error)
 		return r, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{r.metrics.duration, r.metrics.keys, r.metrics.groups, r.metrics.statuses, collector{r}} {
+	for _, c := range []prometheus.Collector{r.metrics.duration, r.metrics.keys, r.metrics.groups, r.metrics.statuses, r.metrics.coalesced, collector{r}} {
 		errs = append(errs, reg.Register(c))
 	}
 	return r, errors.Join(errs...)
@@ -130,6 +133,7 @@ func (r *Recorder) Observe(l *Lookup) {
 	if l.Groups > 0 {
 		t.groups.Observe(float64(l.Groups))
 	}
+	t.coalesced.Add(float64(l.Coalesced))
 	for i, n := range l.Statuses {
 		if n > 0 {
 			t.statuses[i].Add(float64(n))
