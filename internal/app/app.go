@@ -96,6 +96,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		Schema:    a.cluster.Schema,
 		Executor:  a.executor,
 		LocalRack: a.cfg.Cassandra.LocalRack,
+		HotKeys:   a.cfg.Admin.HotKeys != "off",
 		Reason:    a.NotReady,
 	})
 	if a.recorder, err = sla.New(registry, targets(a.cfg)); err != nil {
@@ -109,6 +110,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		Gatherer: registry,
 		Hosts:    func() any { return a.executor.Health() },
 		SLA:      func() any { return a.recorder.Status() },
+		HotKeys:  lookups.HotKeys,
 		LogLevel: a.options.Level,
 		Log:      a.log,
 	})

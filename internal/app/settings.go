@@ -116,6 +116,7 @@ func serverConfig(cfg *config.Config, version string) server.Config {
 		Admin:           listener(l.Admin, l.TLS.Admin),
 		MaxRequestBytes: int(l.MaxRequestBytes),
 		Pprof:           l.Pprof,
+		ClearHotKeys:    cfg.Admin.HotKeys == "clear",
 		Version:         version,
 	}
 }

@@ -19,6 +19,8 @@ type Config struct {
 	Cassandra Cassandra `yaml:"cassandra"`
 	// Listen says where clients and operators connect.
 	Listen Listen `yaml:"listen"`
+	// Admin is what the admin listener shows.
+	Admin Admin `yaml:"admin"`
 	// Defaults are the settings that every table inherits.
 	Defaults Settings `yaml:"defaults"`
 	// Tables are the tables that may be read; no other can be.
@@ -118,6 +120,12 @@ type ServerTLS struct {
 	ClientCAFile string `yaml:"client_ca_file"`
 }
 
+// Admin is what the admin listener shows.
+type Admin struct {
+	// HotKeys is how /hotkeys names keys: hashed or clear; off counts none.
+	HotKeys string `yaml:"hot_keys"`
+}
+
 // Log is what the process logs.
 type Log struct {
 	// Level is the least level that is logged: debug, info, warn or error.
@@ -154,6 +162,7 @@ func Default() Config {
 			MaxRequestBytes: 4 << 20,
 			Pprof:           true,
 		},
+		Admin: Admin{HotKeys: "hashed"},
 		Defaults: Settings{
 			Consistency:      "LOCAL_ONE",
 			Timeout:          125 * time.Millisecond,

@@ -9,12 +9,13 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/coalesce"
 	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/hotkeys"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Config is what a Service works with. Every field but Reason and LocalRack is
+// Config is what a Service works with. Every field but Reason, LocalRack and HotKeys is
 // required.
 type Config struct {
 	// Tables are the tables that may be read.
@@ -27,6 +28,8 @@ type Config struct {
 	Executor *executor.Executor
 	// LocalRack is the rack whose replicas are preferred; empty prefers none.
 	LocalRack string
+	// HotKeys counts which keys are asked for most.
+	HotKeys bool
 	// Reason says why the proxy is not ready; nil says nothing.
 	Reason func() string
 }
@@ -36,6 +39,7 @@ type Service struct {
 	cfg      Config
 	settings map[[2]string]*Settings
 	shared   *coalesce.Group
+	hot      map[*Settings]*hotkeys.Sketch
 	near     atomic.Pointer[near]
 }
 
@@ -45,6 +49,12 @@ func New(cfg Config) *Service {
 	for i := range cfg.Tables {
 		t := &cfg.Tables[i]
 		s.settings[[2]string{t.Keyspace, t.Table}] = t
+		if cfg.HotKeys {
+			if s.hot == nil {
+				s.hot = make(map[*Settings]*hotkeys.Sketch, len(cfg.Tables))
+			}
+			s.hot[t] = hotkeys.New()
+		}
 	}
 	return s
 }
@@ -116,6 +126,9 @@ func (s *Service) run(ctx context.Context, req *Request, emit func(int, partitio
 	defer cancel()
 
 	asked := distinct(req.Keys)
+	if hot := s.hot[req.Table.Settings]; hot != nil {
+		hot.Observe(asked.keys)
+	}
 	query := s.query(snapshot, req, asked)
 	merge := newMerge(asked, req.Table.Settings.MaxResponseBytes, emit, cancel)
 	done := s.read(ctx, query, req.Table.Settings.Coalesce, merge.add)
