@@ -28,7 +28,7 @@ var allowed = map[string][]string{
 	"internal/executor":   {"internal/hedge", "internal/partition", "internal/planner", "internal/ring", "internal/schema"},
 	"internal/coalesce":   {"internal/partition", "internal/schema"},
 	"internal/hotkeys":    {"internal/partition"},
-	"internal/lookup": {"internal/coalesce", "internal/executor", "internal/hedge", "internal/hotkeys", "internal/partition", "internal/planner", "internal/ring", "internal/schema"},
+	"internal/lookup":     {"internal/coalesce", "internal/executor", "internal/hedge", "internal/hotkeys", "internal/partition", "internal/planner", "internal/ring", "internal/schema"},
 	"internal/cassandra":  {"internal/cqltype", "internal/executor", "internal/partition", "internal/ring", "internal/schema"},
 	"internal/sla":        {},
 	"internal/identity":   {},

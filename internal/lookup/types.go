@@ -1,5 +1,6 @@
-// Package lookup is the story of a request: resolve the table, plan the keys
-// over the ring, execute the plan, merge the results. It decides what a caller
+// Package lookup is the story of a request: resolve the table, wait for keys that
+// another request reads, plan the others over the ring, execute the plan, merge the
+// results. It decides what a caller
 // may ask of a table.
 package lookup
 
