@@ -88,7 +88,7 @@ tables:
 	assert.Equal(t, TableName{"Shop", "Features"}, c.Tables[1].Name)
 	assert.Equal(t, Settings{
 		Consistency: "LOCAL_QUORUM", Timeout: 125 * time.Millisecond, SpeculativeRetry: retry, Grouping: planner.Owner,
-		MaxKeys: 5, MaxRowsPerKey: 1000, MaxResponseBytes: 4 << 20,
+		MaxKeys: 5, MaxRowsPerKey: 1000, MaxResponseBytes: 4 << 20, Coalesce: coalesce.Always,
 		SLA: SLA{Percentile: 95, Target: 50 * time.Millisecond, OperateAt: 0.5},
 	}, c.Effective(&c.Tables[1]))
 }
