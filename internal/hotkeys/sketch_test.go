@@ -3,6 +3,7 @@ package hotkeys
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,7 +35,7 @@ func TestTheHottestKeysAreFoundAmongMany(t *testing.T) {
 				keys = append(keys, key(t, "warm"))
 			}
 			for len(keys) < wide {
-				keys = append(keys, key(t, fmt.Sprint(random.IntN(1_000_000))))
+				keys = append(keys, key(t, strconv.Itoa(random.IntN(1_000_000))))
 			}
 			s.Observe(keys)
 			time.Sleep(time.Millisecond) // 20,000 keys a second
@@ -104,7 +105,7 @@ func TestCountsAreWithinTheirError(t *testing.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
 		zipf := rand.NewZipf(random, 1+rapid.Float64Range(0.01, 2).Draw(rt, "skew"), 1, 100_000)
 		for range rapid.IntRange(1, 20_000).Draw(rt, "keys") {
-			k := fmt.Sprint(zipf.Uint64())
+			k := strconv.FormatUint(zipf.Uint64(), 10)
 			n := 1 + random.Uint64N(4)
 			h.add([]byte(k), n)
 			exact[k] += n

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -508,7 +509,7 @@ func TestManyLookupsCancelledAtRandomLeaveNothingBehind(t *testing.T) {
 		for range lookups {
 			var names []string
 			for range 1 + random.IntN(8) {
-				names = append(names, fmt.Sprint(random.IntN(20)))
+				names = append(names, strconv.Itoa(random.IntN(20)))
 			}
 			at := time.Duration(random.IntN(1_000_000)) * time.Microsecond
 			a := c.at(at, lookup.Request{Timeout: time.Duration(1+random.IntN(60)) * ms}, names...)
