@@ -11,7 +11,7 @@ import (
 // goroutines that read for it; the other methods belong to the lookup's own.
 type Call struct {
 	group    *Group
-	query    *Query
+	query    Query
 	hash     uint64
 	keys     []partition.Key
 	deadline int64
@@ -268,7 +268,7 @@ func (c *Call) Close() {
 		told.call.ring()
 	}
 	if !met {
-		c.query, c.keys = nil, nil
+		c.query, c.keys = Query{}, nil
 		c.group.calls.Put(c)
 		return
 	}

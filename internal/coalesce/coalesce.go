@@ -72,12 +72,12 @@ const never = math.MaxInt64
 // reads itself and those for which it waits. The lookup ends at deadline; the zero
 // time is never. Patience, above 0, is both the largest age of a read that is worth
 // waiting for and how long to wait for one until the key is read again; it is cut to
-// a quarter of the time left. Query and keys must not change any more. The call must
+// a quarter of the time left. The columns of q and keys must not change any more. The call must
 // be closed, once.
 func (g *Group) Begin(q *Query, keys []partition.Key, deadline time.Time, patience time.Duration) *Call {
 	now := g.now()
 	c := g.calls.Get().(*Call)
-	c.group, c.query, c.hash, c.keys = g, q, q.hash(g.seed), keys
+	c.group, c.query, c.hash, c.keys = g, *q, q.hash(g.seed), keys
 	c.deadline, c.patience = never, int64(patience)
 	if cap(c.reads) < len(keys) {
 		c.reads = make([]read, len(keys))

@@ -69,7 +69,7 @@ func (c *Call) attach(index, slot int32, now, after int64) *wait {
 		after = max(after, now-c.patience-1)
 		until := min(c.deadline, now+c.patience)
 		for r := b.first; r != nil; r = r.next {
-			if r.hash == hash && r.started > after && r.by.deadline >= until && r.waiting < c.group.maxWaiters && r.of(c.query, routing) {
+			if r.hash == hash && r.started > after && r.by.deadline >= until && r.waiting < c.group.maxWaiters && r.of(&c.query, routing) {
 				return r.admit(c.waiting(index, slot, now))
 			}
 		}
