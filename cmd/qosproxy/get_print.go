@@ -114,8 +114,8 @@ func (g *getResult) printJSON(cmd *cobra.Command) error {
 		out.Results = append(out.Results, res)
 	}
 	s := g.resp.GetStats()
-	out.Stats = json.RawMessage(fmt.Sprintf(`{"keys":%d,"groups":%d,"sub_queries":%d,"hedges":%d,"failovers":%d,"elapsed_ms":%.3f}`,
-		s.GetKeys(), s.GetGroups(), s.GetSubQueries(), s.GetHedges(), s.GetFailovers(), s.GetElapsed().AsDuration().Seconds()*1000))
+	out.Stats = json.RawMessage(fmt.Sprintf(`{"keys":%d,"groups":%d,"sub_queries":%d,"hedges":%d,"failovers":%d,"coalesced":%d,"elapsed_ms":%.3f}`,
+		s.GetKeys(), s.GetGroups(), s.GetSubQueries(), s.GetHedges(), s.GetFailovers(), s.GetCoalesced(), s.GetElapsed().AsDuration().Seconds()*1000))
 	return printJSON(cmd, out)
 }
 

@@ -123,6 +123,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		Schema:    a.cluster.Schema,
 		Executor:  a.executor,
 		LocalRack: a.started.Cassandra.LocalRack,
+		HotKeys:   a.started.Admin.HotKeys != "off",
 	})
 	if a.recorder, err = sla.New(registry, targets(a.started)); err != nil {
 		return err
@@ -144,6 +145,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		Registerer: registry,
 		Hosts:      func() any { return a.executor.Health() },
 		SLA:        func() any { return a.recorder.Status() },
+		HotKeys:    a.lookups.HotKeys,
 		Config:     func() any { return a.configStatus() },
 		LogLevel:   a.options.Level,
 		Log:        a.log,

@@ -96,6 +96,7 @@ func lookupSettings(cfg *config.Config) []lookup.Settings {
 			MaxKeysPerGroup:  s.MaxKeysPerGroup,
 			MaxRowsPerKey:    s.MaxRowsPerKey,
 			MaxResponseBytes: int(s.MaxResponseBytes),
+			Coalesce:         s.Coalesce,
 		}
 	}
 	return out
@@ -154,8 +155,9 @@ func serverConfig(cfg *config.Config, version string) server.Config {
 			IdleTimeout:      l.IdleTimeout,
 			MaxConnectionAge: l.MaxConnectionAge,
 		},
-		Pprof:   l.Pprof,
-		Version: version,
+		Pprof:        l.Pprof,
+		ClearHotKeys: cfg.Admin.HotKeys == "clear",
+		Version:      version,
 	}
 }
 
@@ -163,7 +165,7 @@ func serverConfig(cfg *config.Config, version string) server.Config {
 func (a *App) observe(ctx context.Context, table string, keys int, code string, d time.Duration, resp *lookup.Response) {
 	o := &sla.Lookup{Table: table, Keys: keys, Code: code, Duration: d, TraceID: server.TraceID(ctx)}
 	if resp != nil {
-		o.Groups = resp.Stats.Groups
+		o.Groups, o.Coalesced = resp.Stats.Groups, resp.Stats.Coalesced
 		for i := range resp.Results {
 			if s := resp.Results[i].Status; s != partition.Pending {
 				o.Statuses[s-partition.Found]++

@@ -6,6 +6,7 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
+	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
@@ -98,7 +99,11 @@ func (c *collector) add(refs []rawCell) error {
 		return nil
 	case c.r.left.Add(int64(-size)) < 0:
 		c.r.left.Add(int64(size))
-		c.drop(k, errTooManyBytes)
+		cause := errTooManyBytes
+		if t.bytes+size <= c.r.MaxBytes {
+			cause = executor.ErrCrowded
+		}
+		c.drop(k, cause)
 		return nil
 	}
 	t.rows++

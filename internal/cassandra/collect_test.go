@@ -16,7 +16,7 @@ import (
 // newTestReading returns a reading of n keys k0, k1, … of a table with rows.
 func newTestReading(tb interface{ Fatal(...any) }, n, limit, maxBytes int, strict bool) *reading {
 	q := ask(testTable([]string{"id"}, []string{"seq"}, []string{"v"}), "v", "seq")
-	q.Limit, q.Strict = limit, strict
+	q.Limit, q.Strict, q.MaxBytes = limit, strict, maxBytes
 	r := &reading{SubQuery: &executor.SubQuery{Query: q}, selection: newSelection(q), results: make([]partition.Result, n)}
 	for i := range n {
 		k, err := partition.NewKey(fmt.Appendf(nil, "k%d", i))
@@ -60,9 +60,18 @@ func TestCollectorGivesUpOnlyTheKeyThatIsTooLarge(t *testing.T) {
 	require.NoError(t, c.add(cells("k2", []byte("1"), []byte("1234"))))
 	c.store()
 	assert.Equal(t, partition.Found, r.results[0].Status)
-	assert.Equal(t, partition.Result{Status: partition.TooLarge, Err: errTooManyBytes}, r.results[1])
+	assert.Equal(t, partition.Result{Status: partition.TooLarge, Err: executor.ErrCrowded}, r.results[1], "alone it would fit")
 	assert.Equal(t, partition.Found, r.results[2].Status, "the room of the key that was given up is free again")
 	assert.Zero(t, r.left.Load())
+}
+
+func TestCollectorTellsAKeyThatIsTooLargeAlone(t *testing.T) {
+	r := newTestReading(t, 2, 10, 10, true)
+	c := newCollector(r, span{0, 2})
+	require.NoError(t, c.add(cells("k0", []byte("1"), []byte("1234"))))
+	require.NoError(t, c.add(cells("k1", []byte("1"), []byte("1234567890"))))
+	c.store()
+	assert.Equal(t, partition.Result{Status: partition.TooLarge, Err: errTooManyBytes}, r.results[1])
 }
 
 // TestCollectorKeepsEveryRow compares the collector with a map, for rows that

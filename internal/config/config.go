@@ -19,6 +19,8 @@ type Config struct {
 	Cassandra Cassandra `yaml:"cassandra"`
 	// Listen says where clients and operators connect.
 	Listen Listen `yaml:"listen"`
+	// Admin is what the admin listener shows.
+	Admin Admin `yaml:"admin"`
 	// Defaults are the settings that every table inherits.
 	Defaults Settings `yaml:"defaults"`
 	// Tables are the tables that may be read; no other can be.
@@ -135,6 +137,12 @@ type ServerTLS struct {
 	ClientCAFile string `yaml:"client_ca_file"`
 }
 
+// Admin is what the admin listener shows.
+type Admin struct {
+	// HotKeys is how /hotkeys names keys: hashed or clear; off counts none.
+	HotKeys string `yaml:"hot_keys"`
+}
+
 // Log is what the process logs.
 type Log struct {
 	// Level is the least level that is logged: debug, info, warn or error.
@@ -175,6 +183,7 @@ func Default() Config {
 			IdleTimeout:      5 * time.Minute,
 			MaxConnectionAge: 30 * time.Minute,
 		},
+		Admin: Admin{HotKeys: "hashed"},
 		Defaults: Settings{
 			Consistency:      "LOCAL_ONE",
 			Timeout:          125 * time.Millisecond,

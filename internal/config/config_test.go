@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qosproxy/qosproxy/internal/coalesce"
 	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/planner"
 )
@@ -68,6 +69,7 @@ tables:
     hedge_budget: 0%
     grouping: owner
     max_keys: 5
+    coalesce: true
     sla: {target: 50ms}
 `), "qosproxy.yaml")
 	require.NoError(t, err)
@@ -78,13 +80,15 @@ tables:
 
 	products := c.Effective(&c.Tables[0])
 	assert.Equal(t, c.Defaults, products)
+	assert.Equal(t, coalesce.Auto, products.Coalesce)
+	assert.Equal(t, coalesce.Always, c.Effective(&c.Tables[1]).Coalesce)
 	assert.Equal(t, retry, products.SpeculativeRetry)
 	assert.Equal(t, []string{"id", "name", "price"}, c.Tables[0].Columns)
 
 	assert.Equal(t, TableName{"Shop", "Features"}, c.Tables[1].Name)
 	assert.Equal(t, Settings{
 		Consistency: "LOCAL_QUORUM", Timeout: 125 * time.Millisecond, SpeculativeRetry: retry, Grouping: planner.Owner,
-		MaxKeys: 5, MaxRowsPerKey: 1000, MaxResponseBytes: 4 << 20,
+		MaxKeys: 5, MaxRowsPerKey: 1000, MaxResponseBytes: 4 << 20, Coalesce: coalesce.Always,
 		SLA: SLA{Percentile: 95, Target: 50 * time.Millisecond, OperateAt: 0.5},
 	}, c.Effective(&c.Tables[1]))
 }
@@ -96,7 +100,7 @@ func TestATableCanOverrideEverySetting(t *testing.T) {
 
 	other := Settings{
 		Consistency: "ALL", Timeout: 1, SpeculativeRetry: hedge.Fixed(1), HedgeBudget: 1, Grouping: planner.Single, MaxKeys: 9,
-		MaxKeysPerGroup: 9, MaxRowsPerKey: 9, MaxResponseBytes: 9, SLA: SLA{Percentile: 9, Target: 9, OperateAt: 0.9},
+		MaxKeysPerGroup: 9, MaxRowsPerKey: 9, MaxResponseBytes: 9, Coalesce: coalesce.Always, SLA: SLA{Percentile: 9, Target: 9, OperateAt: 0.9},
 	}
 	for _, f := range settings {
 		assert.NotEqual(t, reflect.ValueOf(Default().Defaults).FieldByIndex(f.index).Interface(), reflect.ValueOf(other).FieldByIndex(f.index).Interface(), f.name)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/qosproxy/qosproxy/internal/coalesce"
 	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/planner"
 )
@@ -32,6 +33,8 @@ type Settings struct {
 	MaxRowsPerKey int `yaml:"max_rows_per_key"`
 	// MaxResponseBytes is the most bytes of cells in one answer, 1 or more.
 	MaxResponseBytes Bytes `yaml:"max_response_bytes"`
+	// Coalesce says which reads are shared by concurrent lookups of equal keys.
+	Coalesce coalesce.Mode `yaml:"coalesce"`
 	// SLA is the target that lookups are measured against.
 	SLA SLA `yaml:"sla"`
 }
@@ -70,6 +73,7 @@ type Overrides struct {
 	MaxKeysPerGroup  *int              `yaml:"max_keys_per_group"`
 	MaxRowsPerKey    *int              `yaml:"max_rows_per_key"`
 	MaxResponseBytes *Bytes            `yaml:"max_response_bytes"`
+	Coalesce         *coalesce.Mode    `yaml:"coalesce"`
 	SLA              *SLAOverrides     `yaml:"sla"`
 }
 
@@ -97,6 +101,7 @@ func (c *Config) Effective(t *Table) Settings {
 	override(&s.MaxKeysPerGroup, t.MaxKeysPerGroup)
 	override(&s.MaxRowsPerKey, t.MaxRowsPerKey)
 	override(&s.MaxResponseBytes, t.MaxResponseBytes)
+	override(&s.Coalesce, t.Coalesce)
 	if t.SLA != nil {
 		override(&s.SLA.Percentile, t.SLA.Percentile)
 		override(&s.SLA.Target, t.SLA.Target)
@@ -128,6 +133,7 @@ func overriding(s Settings) Overrides {
 		MaxKeysPerGroup:  &s.MaxKeysPerGroup,
 		MaxRowsPerKey:    &s.MaxRowsPerKey,
 		MaxResponseBytes: &s.MaxResponseBytes,
+		Coalesce:         &s.Coalesce,
 		SLA:              &SLAOverrides{Percentile: &s.SLA.Percentile, Target: &s.SLA.Target, OperateAt: &s.SLA.OperateAt},
 	}
 }

@@ -33,6 +33,8 @@ func (c *Config) problems() []*Error {
 	v.settings("defaults", c.Defaults, overriding(c.Defaults))
 	v.tables(c)
 	v.clients(c)
+	v.check(slices.Contains([]string{"hashed", "clear", "off"}, c.Admin.HotKeys), "admin.hot_keys",
+		"%q is not a way to name hot keys; use hashed, clear or off", c.Admin.HotKeys)
 	v.check(slices.Contains([]string{"json", "text"}, c.Log.Format), "log.format", "%q is not a format; use json or text", c.Log.Format)
 	v.check(c.Shutdown.Delay >= 0, "shutdown.delay", "%s is below 0; use 0s to stop at once", c.Shutdown.Delay)
 	v.positive("shutdown.timeout", c.Shutdown.Timeout, "30s")

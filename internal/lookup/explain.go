@@ -11,15 +11,6 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// plan groups the keys of a query by the host to ask. Only a lookup that is traced
-// learns which hosts were avoided.
-func (s *Service) plan(query *executor.Request) (planner.Plan, *executor.Survey) {
-	if query.Trace {
-		return s.cfg.Executor.Explain(query)
-	}
-	return s.cfg.Executor.Plan(query), nil
-}
-
 // deadlines returns when a lookup ends at the latest and when if it has what it
 // needs, from its start; 0 for never.
 func deadlines(ctx context.Context, req *Request, start time.Time) (hard, soft time.Duration) {

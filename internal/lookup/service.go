@@ -1,18 +1,22 @@
 package lookup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/qosproxy/qosproxy/internal/coalesce"
 	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/hotkeys"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Config is what a Service works with. Every field but LocalRack is required.
+// Config is what a Service works with. Every field but LocalRack and HotKeys is
+// required.
 type Config struct {
 	// Tables are the tables that may be read until SetTables says otherwise.
 	Tables []Settings
@@ -24,12 +28,15 @@ type Config struct {
 	Executor *executor.Executor
 	// LocalRack is the rack whose replicas are preferred; empty prefers none.
 	LocalRack string
+	// HotKeys counts which keys are asked for most.
+	HotKeys bool
 }
 
 // Service answers lookups. It is safe for concurrent use.
 type Service struct {
 	cfg    Config
 	served atomic.Pointer[served]
+	shared *coalesce.Group
 	near   atomic.Pointer[near]
 }
 
@@ -40,9 +47,20 @@ type served struct {
 	named map[[2]string]*Settings
 }
 
+// sketch returns the count of hot keys of a table, kept over a change of its
+// settings.
+func (s *served) sketch(t *Settings) *hotkeys.Sketch {
+	if s != nil {
+		if old := s.named[[2]string{t.Keyspace, t.Table}]; old != nil && old.hot != nil {
+			return old.hot
+		}
+	}
+	return hotkeys.New()
+}
+
 // New returns a service over the given parts.
 func New(cfg Config) *Service {
-	s := &Service{cfg: cfg}
+	s := &Service{cfg: cfg, shared: coalesce.New(0)}
 	s.SetTables(cfg.Tables)
 	return s
 }
@@ -51,12 +69,16 @@ func New(cfg Config) *Service {
 // been resolved end with the settings they began with, and later ones see only
 // the new. The settings must not be changed afterwards.
 func (s *Service) SetTables(tables []Settings) {
+	before := s.served.Load()
 	next := &served{named: make(map[[2]string]*Settings, len(tables))}
 	for i := range tables {
 		t := &tables[i]
 		// Made here, so that lookups which end with the settings of before do not
 		// bring back the budget that went with them.
 		t.state = s.cfg.Executor.Table(t.Keyspace+"."+t.Table, t.HedgeBudget)
+		if s.cfg.HotKeys {
+			t.hot = before.sketch(t)
+		}
 		next.order = append(next.order, t)
 		next.named[[2]string{t.Keyspace, t.Table}] = t
 	}
@@ -86,8 +108,34 @@ func (s *Service) Get(ctx context.Context, req *Request) (*Response, error) {
 // its position, as soon as the key is answered, never twice at a time. An error
 // of emit ends the lookup and is returned; other errors are as with Get.
 func (s *Service) Stream(ctx context.Context, req *Request, emit func(i int, r partition.Result) error) (Stats, error) {
-	resp, err := s.run(ctx, req, emit)
-	if err != nil {
+	// The caller may take its time over an answer, for which no other lookup should
+	// have to wait: this one goes on meanwhile.
+	type answer struct {
+		position int
+		result   partition.Result
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan answer, len(req.Keys))
+	var resp *Response
+	var err error
+	go func() {
+		defer close(answers)
+		resp, err = s.run(ctx, req, func(i int, r partition.Result) error {
+			answers <- answer{i, r}
+			return nil
+		})
+	}()
+	var gone error
+	for a := range answers {
+		if gone != nil {
+			continue
+		}
+		if gone = emit(a.position, a.result); gone != nil {
+			cancel()
+		}
+	}
+	if err = cmp.Or(gone, err); err != nil {
 		return Stats{}, err
 	}
 	return resp.Stats, nil
@@ -106,26 +154,33 @@ func (s *Service) run(ctx context.Context, req *Request, emit func(int, partitio
 	defer soft.stop()
 
 	asked := req.asked()
+	if hot := req.Table.Settings.hot; hot != nil {
+		hot.Observe(asked.keys)
+	}
 	query := s.query(snapshot, req, asked)
-	plan, avoided := s.plan(query)
+	var seen *executor.Survey
+	if req.Trace {
+		_, seen = s.cfg.Executor.Explain(query)
+	}
 	merge := newMerge(asked, req.Table.Settings.MaxResponseBytes, emit, cancel)
 	merge.soft = soft
 	merge.shed()
-	done := s.cfg.Executor.Execute(ctx, query, plan, merge.add)
+	done := s.read(ctx, query, req.Table.Settings.Coalesce, merge.add)
 	if merge.err != nil {
 		return nil, merge.err
 	}
 
 	resp := &Response{Stats: Stats{
 		Keys:       len(req.Keys),
-		Groups:     len(plan.Groups),
+		Groups:     done.Groups,
 		SubQueries: done.SubQueries,
 		Hedges:     done.Hedges,
 		Failovers:  done.Failovers,
+		Coalesced:  done.coalesced,
 		Elapsed:    time.Since(start),
 	}}
 	if req.Trace {
-		resp.Plan = describe(snapshot, req, asked, plan, avoided)
+		resp.Plan = describe(snapshot, req, asked, done.plan, seen)
 		resp.Attempts = attempts(done.Attempts, asked)
 		resp.Deadline, resp.SoftDeadline = deadlines(ctx, req, start)
 	}

@@ -1,5 +1,6 @@
-// Package lookup is the story of a request: resolve the table, plan the keys
-// over the ring, execute the plan, merge the results. It decides what a caller
+// Package lookup is the story of a request: resolve the table, wait for keys that
+// another request reads, plan the others over the ring, execute the plan, merge the
+// results. It decides what a caller
 // may ask of a table.
 package lookup
 
@@ -8,8 +9,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/qosproxy/qosproxy/internal/coalesce"
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/hedge"
+	"github.com/qosproxy/qosproxy/internal/hotkeys"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
 	"github.com/qosproxy/qosproxy/internal/ring"
@@ -40,10 +43,13 @@ type Settings struct {
 	MaxRowsPerKey int
 	// MaxResponseBytes is the most bytes of cells in one answer.
 	MaxResponseBytes int
+	// Coalesce says which reads are shared with other lookups.
+	Coalesce coalesce.Mode
 
-	// state is what the executor remembers of the table under these settings;
-	// set by Service.SetTables.
+	// state is what the executor remembers of the table under these settings, and
+	// hot counts its hot keys, nil for not; both are set by Service.SetTables.
 	state *executor.TableState
+	hot   *hotkeys.Sketch
 }
 
 // Table is a table that may be read, with its definition of this moment.
@@ -123,15 +129,17 @@ type Stats struct {
 	// plan; SubQueries all sub-queries sent, of which Hedges were sent because
 	// a group was late and Failovers because one failed.
 	Keys, Groups, SubQueries, Hedges, Failovers int
+	// Coalesced are the distinct keys that the read of another lookup answered.
+	Coalesced int
 	// Elapsed is the time from the call to the last result.
 	Elapsed time.Duration
 }
 
 // Attempt is one sub-query of a traced lookup.
 type Attempt struct {
-	// Host is the address that was asked.
+	// Host is the address that was asked; empty when another lookup asked.
 	Host string
-	// Kind is first, hedge or failover.
+	// Kind is first, hedge or failover, or KindCoalesced.
 	Kind string
 	// Keys are positions in Request.Keys, first occurrence of each partition.
 	Keys []int
@@ -150,6 +158,10 @@ type Attempt struct {
 	// or it was not late.
 	NotHedged string
 }
+
+// KindCoalesced is the kind of an attempt that is another lookup's: its keys were
+// being read when this one asked for them.
+const KindCoalesced = "coalesced"
 
 // Plan is how a lookup would be asked at this moment.
 type Plan struct {
@@ -179,7 +191,7 @@ type PlannedKey struct {
 	// Replicas are all replicas in ring order.
 	Replicas []ring.Host
 	// Group is the index of the group that asks the key; -1 when no host can be
-	// asked, or the key is shed.
+	// asked, the key is shed, or another lookup has asked it.
 	Group int
 }
 

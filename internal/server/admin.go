@@ -24,6 +24,9 @@ func (s *Server) adminHandler() http.Handler {
 	mux.HandleFunc("GET /readyz", s.serveReady)
 	mux.HandleFunc("GET /status", s.serveStatus)
 	mux.HandleFunc("GET /ring", s.serveRing)
+	if s.deps.HotKeys != nil {
+		mux.HandleFunc("GET /hotkeys", s.serveHotKeys)
+	}
 	if s.deps.Gatherer != nil {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(s.deps.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	}
@@ -154,12 +157,18 @@ func (s *Server) serveRing(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page := describeRing(snapshot)
-	format := r.URL.Query().Get("format")
-	if format == "text" || format == "" && strings.HasPrefix(r.Header.Get("Accept"), "text/plain") {
+	if wantsText(r) {
 		writeText(w, http.StatusOK, page.text())
 		return
 	}
 	writeIndented(w, page)
+}
+
+// wantsText reports whether a page is for a terminal: by ?format=text, or by its
+// Accept header.
+func wantsText(r *http.Request) bool {
+	format := r.URL.Query().Get("format")
+	return format == "text" || format == "" && strings.HasPrefix(r.Header.Get("Accept"), "text/plain")
 }
 
 func describeRing(r *ring.Ring) ringPage {

@@ -56,7 +56,7 @@ func TestAPartialAnswerIsTheContractsExample(t *testing.T) {
 		`{"key":"nope","status":"NOT_FOUND"},` +
 		`{"key":"sku-9","status":"TIMED_OUT","error":"no replica answered within 50ms"}],` +
 		`"partial":true,"unprocessed_keys":["sku-9"],` +
-		`"stats":{"keys":3,"groups":2,"sub_queries":3,"hedges":1,"failovers":0,"elapsed_ms":50.2}}` + "\n"
+		`"stats":{"keys":3,"groups":2,"sub_queries":3,"hedges":1,"failovers":0,"coalesced":0,"elapsed_ms":50.2}}` + "\n"
 	assert.Equal(t, []byte(want), w.Body.Bytes(), "%s", w.Body)
 	assert.Equal(t, "PARTIAL", d.observed.last())
 	assert.Equal(t, "ks.products", d.observed.table)

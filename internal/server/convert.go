@@ -95,6 +95,7 @@ func statsOf(s lookup.Stats) *qosproxyv1.Stats {
 		SubQueries: int32(s.SubQueries),
 		Hedges:     int32(s.Hedges),
 		Failovers:  int32(s.Failovers),
+		Coalesced:  int32(s.Coalesced),
 		Elapsed:    durationpb.New(s.Elapsed),
 	}
 }

@@ -132,6 +132,7 @@ func appendStats(dst []byte, s lookup.Stats) []byte {
 		{`,"sub_queries":`, s.SubQueries},
 		{`,"hedges":`, s.Hedges},
 		{`,"failovers":`, s.Failovers},
+		{`,"coalesced":`, s.Coalesced},
 	} {
 		dst = append(dst, n.name...)
 		dst = strconv.AppendInt(dst, int64(n.value), 10)

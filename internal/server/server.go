@@ -39,6 +39,8 @@ type Config struct {
 	Limits Limits
 	// Pprof serves the Go profiler at /debug/pprof of the admin listener.
 	Pprof bool
+	// ClearHotKeys shows keys at /hotkeys as they are; otherwise their hashes.
+	ClearHotKeys bool
 	// Version is shown by /status.
 	Version string
 }
@@ -97,6 +99,9 @@ type Deps struct {
 	Registerer prometheus.Registerer
 	// Hosts, SLA and Config are shown by /status as JSON.
 	Hosts, SLA, Config func() any
+	// HotKeys returns the k hottest keys of each table, shown by /hotkeys; nil, or of
+	// nothing, has no such page.
+	HotKeys func(k int) []lookup.HotKeys
 	// LogLevel is shown and changed by /log/level.
 	LogLevel *slog.LevelVar
 	// Log takes what an operator should know; nil discards it. Access is logged
@@ -114,6 +119,7 @@ type Server struct {
 	log  *slog.Logger
 
 	started  time.Time
+	hotKeys  *keyNamer
 	draining atomic.Bool
 	health   *healthServer
 	grpc     *grpc.Server
@@ -147,6 +153,7 @@ func New(cfg Config, deps Deps) *Server {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.hotKeys = newKeyNamer(cfg.ClearHotKeys)
 	s.health = newHealthServer(s.unready)
 	s.grpc = s.newGRPC()
 	s.http = s.newHTTP(s.httpHandler())

@@ -22,6 +22,7 @@ type metrics struct {
 	keys, groups *prometheus.HistogramVec
 	statuses     *prometheus.CounterVec
 	promises     *prometheus.CounterVec
+	coalesced    *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -44,6 +45,10 @@ func newMetrics() *metrics {
 			Namespace: namespace, Name: "sla_lookups_total",
 			Help: "Lookups that count for the promise, by whether they kept it: kept was answered in full within the target.",
 		}, []string{"table", "outcome"}),
+		coalesced: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "coalesced_keys_total",
+			Help: "Distinct keys of lookups that the read of another lookup answered.",
+		}, []string{"table"}),
 	}
 }
 
@@ -53,6 +58,7 @@ func (m *metrics) record(name string) *record {
 	for i, status := range statusNames {
 		r.statuses[i] = m.statuses.WithLabelValues(name, status)
 	}
+	r.coalesced = m.coalesced.WithLabelValues(name)
 	r.kept, r.broken = m.promises.WithLabelValues(name, "kept"), m.promises.WithLabelValues(name, "broken")
 	return r
 }
@@ -62,6 +68,7 @@ func (m *metrics) forget(name string) {
 	m.keys.DeleteLabelValues(name)
 	m.groups.DeleteLabelValues(name)
 	m.statuses.DeletePartialMatch(prometheus.Labels{"table": name})
+	m.coalesced.DeleteLabelValues(name)
 	m.promises.DeletePartialMatch(prometheus.Labels{"table": name})
 }
 

@@ -30,7 +30,7 @@ func registered(t *testing.T) *prometheus.Registry {
 		if i == 0 {
 			code = "PARTIAL"
 		}
-		r.Observe(&Lookup{Table: shop, Keys: 50, Code: code, Duration: 10 * time.Millisecond, Groups: 6, Statuses: Counts{40, 9, 1},
+		r.Observe(&Lookup{Table: shop, Keys: 50, Code: code, Duration: 10 * time.Millisecond, Groups: 6, Coalesced: 2, Statuses: Counts{40, 9, 1},
 			TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"})
 	}
 	r.Observe(&Lookup{Table: "no.such", Keys: 1, Code: "NOT_FOUND", Duration: time.Millisecond, Statuses: Counts{1}})
@@ -80,6 +80,7 @@ func TestSeries(t *testing.T) {
 	for outcome, want := range map[string]float64{"kept": 19, "broken": 1} {
 		assert.InDelta(t, want, find(t, reg, "qosproxy_sla_lookups_total", map[string]string{"table": shop, "outcome": outcome}).GetCounter().GetValue(), 0)
 	}
+	assert.InDelta(t, 40, find(t, reg, "qosproxy_coalesced_keys_total", map[string]string{"table": shop}).GetCounter().GetValue(), 0)
 	for _, w := range []string{"1m", "5m"} {
 		busy, idle := map[string]string{"table": shop, "window": w}, map[string]string{"table": "shop.idle", "window": w}
 		assert.InDelta(t, 0.95, gaugeOf("qosproxy_sla_ratio", busy), 1e-12)
@@ -195,7 +196,7 @@ func TestTablesComeAndGo(t *testing.T) {
 	}
 	ask(shop)
 	all := series(t, reg, shop)
-	assert.Len(t, all, 9)
+	assert.Len(t, all, 10)
 
 	r.SetTargets(map[string]Target{shop: promise, "shop.new": promise})
 	ask("shop.new")

@@ -76,6 +76,7 @@ type record struct {
 	keys, groups prometheus.Observer
 	statuses     [len(statusNames)]prometheus.Counter
 	kept, broken prometheus.Counter
+	coalesced    prometheus.Counter
 
 	// latencies and nanoseconds are the number and the sum of all latencies.
 	latencies, nanoseconds atomic.Int64
@@ -92,7 +93,7 @@ func New(reg prometheus.Registerer, tables map[string]Target) (*Recorder, error)
 		return r, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{durations{r}, r.metrics.keys, r.metrics.groups, r.metrics.statuses, r.metrics.promises, collector{r}} {
+	for _, c := range []prometheus.Collector{durations{r}, r.metrics.keys, r.metrics.groups, r.metrics.statuses, r.metrics.promises, r.metrics.coalesced, collector{r}} {
 		errs = append(errs, reg.Register(c))
 	}
 	return r, errors.Join(errs...)
@@ -170,6 +171,7 @@ func (r *Recorder) Observe(l *Lookup) {
 	if l.Groups > 0 {
 		t.groups.Observe(float64(l.Groups))
 	}
+	t.coalesced.Add(float64(l.Coalesced))
 	for i, n := range l.Statuses {
 		if n > 0 {
 			t.statuses[i].Add(float64(n))

@@ -32,6 +32,8 @@ type Lookup struct {
 	Duration time.Duration
 	// Groups are the sub-queries of the plan; 0 when it was refused unplanned.
 	Groups int
+	// Coalesced are the keys that the reads of other lookups have answered.
+	Coalesced int
 	// Statuses are how many keys ended with each of StatusNames.
 	Statuses Counts
 	// TraceID is shown as the exemplar of the lookup; empty for none.

@@ -167,6 +167,8 @@ const (
 	AttemptKind_ATTEMPT_KIND_HEDGE AttemptKind = 2
 	// Another sub-query failed.
 	AttemptKind_ATTEMPT_KIND_FAILOVER AttemptKind = 3
+	// None was: another lookup was reading the keys.
+	AttemptKind_ATTEMPT_KIND_COALESCED AttemptKind = 4
 )
 
 // Enum value maps for AttemptKind.
@@ -176,12 +178,14 @@ var (
 		1: "ATTEMPT_KIND_FIRST",
 		2: "ATTEMPT_KIND_HEDGE",
 		3: "ATTEMPT_KIND_FAILOVER",
+		4: "ATTEMPT_KIND_COALESCED",
 	}
 	AttemptKind_value = map[string]int32{
 		"ATTEMPT_KIND_UNSPECIFIED": 0,
 		"ATTEMPT_KIND_FIRST":       1,
 		"ATTEMPT_KIND_HEDGE":       2,
 		"ATTEMPT_KIND_FAILOVER":    3,
+		"ATTEMPT_KIND_COALESCED":   4,
 	}
 )
 
@@ -1655,7 +1659,10 @@ type Stats struct {
 	// The sub-queries sent because one failed.
 	Failovers int32 `protobuf:"varint,5,opt,name=failovers,proto3" json:"failovers,omitempty"`
 	// The time from the request to the last result.
-	Elapsed       *durationpb.Duration `protobuf:"bytes,6,opt,name=elapsed,proto3" json:"elapsed,omitempty"`
+	Elapsed *durationpb.Duration `protobuf:"bytes,6,opt,name=elapsed,proto3" json:"elapsed,omitempty"`
+	// The distinct keys that the read of another lookup answered, which was under
+	// way when this one asked.
+	Coalesced     int32 `protobuf:"varint,7,opt,name=coalesced,proto3" json:"coalesced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1730,6 +1737,13 @@ func (x *Stats) GetElapsed() *durationpb.Duration {
 		return x.Elapsed
 	}
 	return nil
+}
+
+func (x *Stats) GetCoalesced() int32 {
+	if x != nil {
+		return x.Coalesced
+	}
+	return 0
 }
 
 // Explanation is how a lookup was asked.
@@ -2062,7 +2076,7 @@ func (x *PlannedGroup) GetKeys() []int32 {
 // Attempt is one sub-query of a lookup.
 type Attempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The address that was asked.
+	// The address that was asked; empty when another lookup asked.
 	Host string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
 	// Why it was sent.
 	Kind AttemptKind `protobuf:"varint,2,opt,name=kind,proto3,enum=qosproxy.v1.AttemptKind" json:"kind,omitempty"`
@@ -2367,7 +2381,7 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12$\n" +
 	"\x04rows\x18\x03 \x03(\v2\x10.qosproxy.v1.RowR\x04rows\"1\n" +
 	"\x03Row\x12*\n" +
-	"\x06values\x18\x01 \x03(\v2\x12.qosproxy.v1.ValueR\x06values\"\xbf\x01\n" +
+	"\x06values\x18\x01 \x03(\v2\x12.qosproxy.v1.ValueR\x06values\"\xdd\x01\n" +
 	"\x05Stats\x12\x12\n" +
 	"\x04keys\x18\x01 \x01(\x05R\x04keys\x12\x16\n" +
 	"\x06groups\x18\x02 \x01(\x05R\x06groups\x12\x1f\n" +
@@ -2375,7 +2389,8 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"subQueries\x12\x16\n" +
 	"\x06hedges\x18\x04 \x01(\x05R\x06hedges\x12\x1c\n" +
 	"\tfailovers\x18\x05 \x01(\x05R\tfailovers\x123\n" +
-	"\aelapsed\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\aelapsed\"\xdd\x01\n" +
+	"\aelapsed\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\aelapsed\x12\x1c\n" +
+	"\tcoalesced\x18\a \x01(\x05R\tcoalesced\"\xdd\x01\n" +
 	"\vExplanation\x12%\n" +
 	"\x04plan\x18\x01 \x01(\v2\x11.qosproxy.v1.PlanR\x04plan\x120\n" +
 	"\battempts\x18\x02 \x03(\v2\x14.qosproxy.v1.AttemptR\battempts\x125\n" +
@@ -2431,12 +2446,13 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\x16KEY_STATUS_UNAVAILABLE\x10\x04\x12\x13\n" +
 	"\x0fKEY_STATUS_SHED\x10\x05\x12\x18\n" +
 	"\x14KEY_STATUS_TOO_LARGE\x10\x06\x12\x15\n" +
-	"\x11KEY_STATUS_FAILED\x10\a*v\n" +
+	"\x11KEY_STATUS_FAILED\x10\a*\x92\x01\n" +
 	"\vAttemptKind\x12\x1c\n" +
 	"\x18ATTEMPT_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12ATTEMPT_KIND_FIRST\x10\x01\x12\x16\n" +
 	"\x12ATTEMPT_KIND_HEDGE\x10\x02\x12\x19\n" +
-	"\x15ATTEMPT_KIND_FAILOVER\x10\x03*\xbc\x01\n" +
+	"\x15ATTEMPT_KIND_FAILOVER\x10\x03\x12\x1a\n" +
+	"\x16ATTEMPT_KIND_COALESCED\x10\x04*\xbc\x01\n" +
 	"\x0eAttemptOutcome\x12\x1f\n" +
 	"\x1bATTEMPT_OUTCOME_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13ATTEMPT_OUTCOME_WON\x10\x01\x12\x18\n" +

@@ -1,0 +1,176 @@
+package coalesce
+
+import (
+	"bytes"
+	"hash/maphash"
+	"math"
+	"sync"
+
+	"github.com/qosproxy/qosproxy/internal/partition"
+)
+
+// bucket is a list of reads, the youngest first, whose keys have the same hash in
+// part. Its mutex guards the reads that it holds, and their lists of waits.
+type bucket struct {
+	mu    sync.Mutex
+	first *read
+}
+
+// read is a key that a call reads. What its bucket does not guard never changes
+// while the read is listed.
+type read struct {
+	prev, next *read
+	by         *Call
+	waits      *wait
+	started    int64
+	index      int32
+	waiting    int32
+	hash       uint32
+	// slot is that of the key in the call; none for a key that never waited.
+	slot int32
+	// met is set once another call has waited.
+	listed, met bool
+}
+
+// none is the slot of a key that its call reads from the start.
+const none = -1
+
+// wait is a call that waits for the read of another.
+type wait struct {
+	prev, next  *wait
+	call        *Call
+	on          *read
+	index, slot int32
+}
+
+// Moments after which a read must have begun to be waited for.
+const (
+	// anyTime is before every read began.
+	anyTime = -1
+	// alone is after every read: the call reads itself.
+	alone = math.MaxInt64
+)
+
+// attach makes a key of the call wait for a read by another call, and returns the
+// wait; or lists a read by the call itself, and returns nil. A read is waited for
+// when
+//
+//   - it began after a moment, and within the patience of the call before now: one
+//     that is older is late, and whoever asks now will be answered by another host;
+//   - its lookup goes on for the patience of the call or as long as the call;
+//   - fewer than the most waiters wait for it.
+func (c *Call) attach(index, slot int32, now, after int64) *wait {
+	routing := c.keys[index].Routing()
+	hash := uint32(maphash.Bytes(c.group.seed, routing) ^ c.hash)
+	b := &c.group.buckets[hash%buckets]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if after != alone {
+		after = max(after, now-c.patience-1)
+		until := min(c.deadline, now+c.patience)
+		for r := b.first; r != nil; r = r.next {
+			if r.hash == hash && r.started > after && r.by.deadline >= until && r.waiting < c.group.maxWaiters && r.of(&c.query, routing) {
+				return r.admit(c.waiting(index, slot, now))
+			}
+		}
+	}
+	r := &c.reads[index]
+	r.by, r.started, r.index, r.hash, r.slot, r.listed, r.next = c, now, index, hash, slot, true, b.first
+	if r.next != nil {
+		r.next.prev = r
+	}
+	b.first = r
+	return nil
+}
+
+// of reports whether the read is of that key and query.
+func (r *read) of(q *Query, routing []byte) bool {
+	return bytes.Equal(r.by.keys[r.index].Routing(), routing) && r.by.query.equal(q)
+}
+
+// admit adds a wait. The mutex of the bucket is held.
+func (r *read) admit(w *wait) *wait {
+	w.on, w.next = r, r.waits
+	if w.next != nil {
+		w.next.prev = w
+	}
+	r.waits = w
+	r.waiting++
+	r.met = true
+	return w
+}
+
+func (r *read) bucket() *bucket { return &r.by.group.buckets[r.hash%buckets] }
+
+// unlist takes the read off its bucket, so that nobody joins any more, and returns
+// who waits for it: nobody the second time.
+func (r *read) unlist() *wait {
+	b := r.bucket()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !r.listed {
+		return nil
+	}
+	r.listed = false
+	if r.prev == nil {
+		b.first = r.next
+	} else {
+		r.prev.next = r.next
+	}
+	if r.next != nil {
+		r.next.prev = r.prev
+	}
+	waits := r.waits
+	// What is left of the read must not keep its neighbours in memory.
+	r.prev, r.next, r.waits = nil, nil, nil
+	return waits
+}
+
+// leave ends a wait. Its read may have ended before.
+func (w *wait) leave() {
+	r := w.on
+	b := r.bucket()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !r.listed {
+		return
+	}
+	r.waiting--
+	if w.prev == nil {
+		r.waits = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	}
+}
+
+// tell hands the end of a read to those that wait: its result, or nil that they
+// must read the key themselves.
+func (w *wait) tell(res *partition.Result) {
+	for ; w != nil; w = w.next {
+		w.call.post(w.event(res))
+		w.call.ring()
+	}
+}
+
+// release tells the same as tell(nil), but wakes nobody. It returns all that were
+// told, those given among them.
+func (w *wait) release(told *wait) *wait {
+	for w != nil {
+		w.call.post(w.event(nil))
+		// The list is that of no read any more.
+		w, w.next, told = w.next, told, w
+	}
+	return told
+}
+
+// event is the end of the read that is waited for.
+func (w *wait) event(res *partition.Result) event {
+	e := event{index: w.index, slot: w.slot, from: w}
+	if res != nil {
+		e.result = *res
+	}
+	return e
+}
