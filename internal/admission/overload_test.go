@@ -1,0 +1,129 @@
+package admission
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/qosproxy/qosproxy/internal/identity"
+)
+
+const second = time.Second
+
+var (
+	person  = &identity.Client{Name: "person", Priority: identity.Interactive}
+	service = &identity.Client{Name: "service", Priority: identity.Standard}
+	job     = &identity.Client{Name: "job", Priority: identity.Batch}
+)
+
+// bubble runs a test in virtual time for each set of safeguards: with all of them
+// it must hold, without those of a control it must not.
+func bubble(t *testing.T, controls map[string]safeguards, holds func(t *testing.T, without safeguards) bool) {
+	t.Helper()
+	t.Run("with all safeguards", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { assert.True(t, holds(t, safeguards{})) })
+	})
+	for name, without := range controls {
+		t.Run("control: "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { assert.False(t, holds(t, without)) })
+		})
+	}
+}
+
+func TestTenfoldOverloadKeepsItsGoodput(t *testing.T) {
+	for _, who := range []*identity.Client{person, service, job} {
+		for _, keys := range []int{10, 50} {
+			t.Run(fmt.Sprintf("%s, %d keys", who.Name, keys), func(t *testing.T) {
+				bubble(t, map[string]safeguards{"no limit": {limit: true, need: true}}, func(t *testing.T, without safeguards) bool {
+					best, full := peak(t, keys), capacity(keys)
+					s := newSim(t, without)
+					all := s.run(15*second, caller{who: who, keys: keys, rate: func(at time.Duration) float64 {
+						if at < 5*second {
+							return 0.5 * full
+						}
+						return 10 * full
+					}})
+					during := between(all, 5*second, 15*second)
+					good, shed := count(during)
+					t.Logf("peak %.0f/s, goodput %.0f/s, p99 %s, shed %d of %d", best, float64(good)/10, p99(during), shed, len(during))
+					return float64(good)/10 >= 0.9*best && p99(during) <= 125*time.Millisecond
+				})
+			})
+		}
+	}
+}
+
+// TestOverloadOfAnIdleProxy has no load before, so that the limit is at rest.
+func TestOverloadOfAnIdleProxyKeepsItsGoodput(t *testing.T) {
+	bubble(t, map[string]safeguards{"no limit": {limit: true, need: true}}, func(t *testing.T, without safeguards) bool {
+		best := peak(t, 50)
+		s := newSim(t, without)
+		all := s.run(10*second, caller{who: service, keys: 50, rate: steady(10 * capacity(50))})
+		good, _ := count(all)
+		t.Logf("peak %.0f/s, goodput %.0f/s, p99 %s", best, float64(good)/10, p99(all))
+		return float64(good)/10 >= 0.9*best && p99(between(all, second, 10*second)) <= 125*time.Millisecond
+	})
+}
+
+func TestRecoversFromOverload(t *testing.T) {
+	bubble(t, map[string]safeguards{"no limit": {limit: true, need: true}}, func(t *testing.T, without safeguards) bool {
+		full := capacity(50)
+		s := newSim(t, without)
+		all := s.run(50*second, caller{who: service, keys: 50, rate: func(at time.Duration) float64 {
+			if at < 30*second {
+				return 3 * full
+			}
+			return 0.7 * full
+		}})
+		early, after := between(all, 30*second, 31*second), between(all, 31*second, 50*second)
+		t.Logf("in the SLA: %.4f in the first second after, then %.4f", inSLA(early), inSLA(after))
+		during := inSLA(between(all, 0, 30*second))
+		return inSLA(after) >= 0.995 && during > 0.25
+	})
+}
+
+func TestPrioritiesAreKeptInOrder(t *testing.T) {
+	for name, low := range map[string]*identity.Client{"standard": service, "batch": job} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, map[string]safeguards{"no limit": {limit: true, need: true}, "no priorities": {priorities: true}},
+				func(t *testing.T, without safeguards) bool {
+					full := capacity(50)
+					s := newSim(t, without)
+					all := s.run(30*second,
+						caller{who: person, keys: 50, rate: steady(0.5 * full)},
+						caller{who: low, keys: 50, rate: steady(5 * full)})
+					high, rest := of(all, person.Name), of(all, low.Name)
+					t.Logf("in the SLA: interactive %.4f, %s %.4f, p99 %s", inSLA(high), name, inSLA(rest), p99(all))
+					return inSLA(high) >= 0.994 && inSLA(rest) > 0.05
+				})
+		})
+	}
+}
+
+func TestAGreedyClientDoesNotCrowdOutPoliteOnes(t *testing.T) {
+	for _, priority := range []identity.Priority{identity.Interactive, identity.Standard, identity.Batch} {
+		t.Run(priority.String(), func(t *testing.T) {
+			bubble(t, map[string]safeguards{"no limit": {limit: true, need: true}, "no fairness": {fairness: true}},
+				func(t *testing.T, without safeguards) bool {
+					full := capacity(50)
+					callers := []caller{{who: &identity.Client{Name: "greedy", Priority: priority}, keys: 50, rate: steady(10 * full)}}
+					for i := range 9 {
+						callers = append(callers, caller{keys: 50, rate: steady(0.05 * full),
+							who: &identity.Client{Name: fmt.Sprintf("polite-%d", i), Priority: priority}})
+					}
+					s := newSim(t, without)
+					all := s.run(30*second, callers...)
+					greedy := of(all, "greedy")
+					good, total := count(all)
+					g, _ := count(greedy)
+					polite := float64(good-g) / float64(len(all)-len(greedy))
+					_ = total
+					t.Logf("in the SLA: polite %.4f, greedy %.4f; p99 %s, goodput %.0f of %.0f/s", polite, inSLA(greedy), p99(all), float64(good)/30, full)
+					return polite >= 0.99 && float64(good)/30 >= 0.85*full
+				})
+		})
+	}
+}
