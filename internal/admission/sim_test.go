@@ -38,7 +38,9 @@ type caller struct {
 }
 
 // steady is a rate that does not change.
-func steady(rate float64) func(time.Duration) float64 { return func(time.Duration) float64 { return rate } }
+func steady(rate float64) func(time.Duration) float64 {
+	return func(time.Duration) float64 { return rate }
+}
 
 // done is a lookup of a simulation.
 type done struct {

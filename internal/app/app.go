@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/qosproxy/qosproxy/internal/admission"
 	"github.com/qosproxy/qosproxy/internal/cassandra"
 	"github.com/qosproxy/qosproxy/internal/config"
 	"github.com/qosproxy/qosproxy/internal/executor"
@@ -39,10 +40,11 @@ type App struct {
 	options Options
 	log     *slog.Logger
 
-	cluster  *cassandra.Cluster
-	executor *executor.Executor
-	recorder *sla.Recorder
-	server   *server.Server
+	cluster   *cassandra.Cluster
+	executor  *executor.Executor
+	recorder  *sla.Recorder
+	admission *admission.Controller
+	server    *server.Server
 	// stops end what Start began, in the order in which it began.
 	stops []func(context.Context) error
 }
@@ -101,16 +103,22 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if a.recorder, err = sla.New(registry, targets(a.cfg)); err != nil {
 		return err
 	}
+	if a.admission, err = admission.New(admission.Config{
+		Limits: admissionLimits(a.cfg), Tables: promises(a.cfg), Registerer: registry,
+	}); err != nil {
+		return err
+	}
 
 	a.server = server.New(serverConfig(a.cfg, a.options.Version), server.Deps{
-		Lookup:   lookups,
-		Ready:    a.NotReady,
-		Observer: server.ObserverFunc(a.observe),
-		Gatherer: registry,
-		Hosts:    func() any { return a.executor.Health() },
-		SLA:      func() any { return a.recorder.Status() },
-		LogLevel: a.options.Level,
-		Log:      a.log,
+		Lookup:    lookups,
+		Admission: a.admission,
+		Ready:     a.NotReady,
+		Observer:  server.ObserverFunc(a.observe),
+		Gatherer:  registry,
+		Hosts:     func() any { return a.executor.Health() },
+		SLA:       func() any { return a.recorder.Status() },
+		LogLevel:  a.options.Level,
+		Log:       a.log,
 	})
 	if err := a.server.Start(ctx); err != nil {
 		return err

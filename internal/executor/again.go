@@ -48,7 +48,7 @@ func (r *run) hedge(a *attempt, now int64) {
 	if len(plan.Groups) == 0 {
 		return
 	}
-	if !r.req.Policy.Always() && !r.affordable(a, len(subset)-len(plan.Unplaced), len(plan.Groups), stressed) {
+	if (!r.req.Policy.Always() || r.req.FewHedges) && !r.affordable(a, len(subset)-len(plan.Unplaced), len(plan.Groups), stressed) {
 		r.deny(a, now)
 		return
 	}
@@ -77,6 +77,9 @@ func (r *run) affordable(a *attempt, keys, groups int, stressed bool) bool {
 		return true
 	}
 	still := r.executor.without.reserve || a.flight.host.still(time.Duration(a.delay)/2)
+	if r.req.FewHedges && !still {
+		return false
+	}
 	return !stressed && !r.req.Table.mostlyLate() && r.req.Table.hedges.Withdraw(keys, groups, still)
 }
 

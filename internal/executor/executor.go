@@ -173,6 +173,8 @@ type Request struct {
 	Table *TableState
 	// Near is as in planner.Input.
 	Near []bool
+	// FewHedges hedges only away from hosts that stand still.
+	FewHedges bool
 	// Trace records every sub-query in Stats.Attempts.
 	Trace bool
 }

@@ -214,7 +214,9 @@ func (s *Service) query(snapshot *ring.Ring, req *Request, asked *keySet) *execu
 		Policy:   settings.SpeculativeRetry,
 		Table:    s.cfg.Executor.Table(req.Table.Schema.String(), settings.HedgeBudget),
 		Near:     s.nearby(snapshot),
-		Trace:    req.Trace,
+
+		FewHedges: req.FewHedges,
+		Trace:     req.Trace,
 	}
 }
 

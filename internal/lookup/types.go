@@ -69,6 +69,9 @@ type Request struct {
 	Timeout time.Duration
 	// Consistency overrides that of the table; empty keeps it.
 	Consistency string
+	// FewHedges hedges only away from hosts that stand still, and not for the
+	// usual stragglers, while there is more to do than hosts keep up with.
+	FewHedges bool
 	// Trace records every sub-query in Response.Attempts.
 	Trace bool
 }
@@ -92,6 +95,9 @@ type Stats struct {
 	// plan; SubQueries all sub-queries sent, of which Hedges were sent because
 	// a group was late and Failovers because one failed.
 	Keys, Groups, SubQueries, Hedges, Failovers int
+	// Refused are the keys that the proxy has shed by its own decision, without
+	// asking for them. They break no promise of the table.
+	Refused int
 	// Elapsed is the time from the call to the last result.
 	Elapsed time.Duration
 }

@@ -77,6 +77,7 @@ type statusPage struct {
 	Tables    []string    `json:"tables"`
 	Hosts     any         `json:"hosts,omitempty"`
 	SLA       any         `json:"sla,omitempty"`
+	Admission any         `json:"admission,omitempty"`
 }
 
 func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
@@ -100,6 +101,9 @@ func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	}
 	if s.deps.SLA != nil {
 		page.SLA = s.deps.SLA()
+	}
+	if s.deps.Admission != nil {
+		page.Admission = s.deps.Admission.Status()
 	}
 	writeIndented(w, page)
 }

@@ -115,7 +115,10 @@ func New(reg prometheus.Registerer, tables map[string]Target) (*Recorder, error)
 // DEADLINE_EXCEEDED), or when it fails (UNAVAILABLE, RESOURCE_EXHAUSTED,
 // INTERNAL). What the caller got wrong (INVALID_ARGUMENT, NOT_FOUND,
 // PERMISSION_DENIED) does not count, nor does a caller that hangs up
-// (CANCELLED), unless the target had passed by then.
+// (CANCELLED), unless the target had passed by then. Keys that the proxy refused
+// to ask for (Lookup.Refused) do not count either: a lookup that was refused as a
+// whole is left out, and one of which the other keys were answered is judged by
+// those.
 func (r *Recorder) Observe(l *Lookup) {
 	code, class := codeIndex(l.Code), keysIndex(l.Keys)
 	t, known := r.tables[l.Table]
@@ -135,7 +138,7 @@ func (r *Recorder) Observe(l *Lookup) {
 			t.statuses[i].Add(float64(n))
 		}
 	}
-	counts, good, latency := judge(codes[code].verdict, l.Duration, t.target.Target)
+	counts, good, latency := judge(l.verdictOf(code), l.Duration, t.target.Target)
 	if !counts {
 		return
 	}
