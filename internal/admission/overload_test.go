@@ -117,10 +117,9 @@ func TestAGreedyClientDoesNotCrowdOutPoliteOnes(t *testing.T) {
 					s := newSim(t, without)
 					all := s.run(30*second, callers...)
 					greedy := of(all, "greedy")
-					good, total := count(all)
+					good, _ := count(all)
 					g, _ := count(greedy)
 					polite := float64(good-g) / float64(len(all)-len(greedy))
-					_ = total
 					t.Logf("in the SLA: polite %.4f, greedy %.4f; p99 %s, goodput %.0f of %.0f/s", polite, inSLA(greedy), p99(all), float64(good)/30, full)
 					return polite >= 0.99 && float64(good)/30 >= 0.85*full
 				})
