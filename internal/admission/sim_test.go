@@ -49,7 +49,6 @@ type done struct {
 	took time.Duration
 	// ok is in time, with all keys; shed was refused by admission.
 	ok, shed bool
-	reason   Reason
 }
 
 // sim is a proxy before a cluster.
@@ -128,7 +127,7 @@ func (s *sim) lookup(c caller) {
 	d := done{who: c.who.Name, at: now.Sub(s.begin)}
 	permit, err := s.controller.Admit(Ask{Client: c.who, Table: shop, Keys: c.keys, Deadline: now.Add(deadline)})
 	if err != nil {
-		d.shed, d.reason = true, err.(*Refusal).Reason
+		d.shed = true
 		s.done = append(s.done, d)
 		return
 	}
@@ -234,14 +233,21 @@ func inSLA(all []done) float64 {
 	return float64(good) / float64(max(len(all), 1))
 }
 
+// peaks are the results of peak, which are always the same.
+var peaks = map[int]float64{}
+
 // peak is the best goodput that the cluster has shown without a controller, in
 // lookups a second.
 func peak(t *testing.T, keys int) float64 {
-	best := 0.0
-	for _, load := range []float64{0.7, 0.8, 0.9, 0.95} {
+	best := peaks[keys]
+	if best > 0 {
+		return best
+	}
+	for _, load := range []float64{0.8, 0.9, 0.95} {
 		s := newSim(t, safeguards{limit: true, need: true})
 		good, _ := count(s.run(20*time.Second, caller{who: identity.Anonymous, rate: steady(load * capacity(keys)), keys: keys}))
 		best = max(best, float64(good)/20)
 	}
+	peaks[keys] = best
 	return best
 }

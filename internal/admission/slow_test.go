@@ -40,7 +40,7 @@ func TestNothingIsRefusedBelowSaturation(t *testing.T) {
 	}
 }
 
-// TestTenTimesTheLoadAtOnceIsABurst is of a cluster that can take it.
+// TestABurstIsNotRefused is of a cluster that can take it.
 func TestABurstIsNotRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, safeguards{})
@@ -68,7 +68,7 @@ func TestLookupsThatAreSlowByThemselvesAreNotRefused(t *testing.T) {
 	})
 }
 
-// TestOverloadIsToldFromSlowness is of the same callers and a real overload: the
+// TestCallersThatWaitLongAreHeldToThePromiseInOverload is of the same callers and a real overload: the
 // doubt must not keep the limit from falling.
 func TestCallersThatWaitLongAreHeldToThePromiseInOverload(t *testing.T) {
 	bubble(t, map[string]safeguards{"no limit": {limit: true, need: true}}, func(t *testing.T, without safeguards) bool {

@@ -48,7 +48,7 @@ func (r *run) hedge(a *attempt, now int64) {
 	if len(plan.Groups) == 0 {
 		return
 	}
-	if (!r.req.Policy.Always() || r.req.FewHedges) && !r.affordable(a, len(subset)-len(plan.Unplaced), len(plan.Groups), stressed) {
+	if !r.req.Policy.Always() && !r.affordable(a, len(subset)-len(plan.Unplaced), len(plan.Groups), stressed) {
 		r.deny(a, now)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
@@ -211,13 +212,23 @@ func (s *Service) query(snapshot *ring.Ring, req *Request, asked *keySet) *execu
 		Ranges:   ranges,
 		Grouping: settings.Grouping,
 		Cap:      settings.MaxKeysPerGroup,
-		Policy:   settings.SpeculativeRetry,
+		Policy:   policy(req),
 		Table:    s.cfg.Executor.Table(req.Table.Schema.String(), settings.HedgeBudget),
 		Near:     s.nearby(snapshot),
 
 		FewHedges: req.FewHedges,
 		Trace:     req.Trace,
 	}
+}
+
+// policy says when the groups of a lookup are hedged: with few hedges, ALWAYS
+// waits like any other.
+func policy(req *Request) hedge.Policy {
+	p := req.Table.Settings.SpeculativeRetry
+	if req.FewHedges && p.Always() {
+		return hedge.Fixed(hedge.Fallback)
+	}
+	return p
 }
 
 // near is the hosts of the local rack in one snapshot.
