@@ -26,22 +26,25 @@ const (
 	// steepest is how much one decision may lower the limit, and fastest how much
 	// it may raise it.
 	steepest, fastest = 0.5, 1.25
-	// resting is the limit, in keys, that nobody has tested: what three hosts
-	// have under way at most (executor.DefaultLimits). headroom is how many times
-	// the recent peak the limit rests at on a larger cluster.
-	resting  = 3072
-	headroom = 10
-	// peakMemory is what a peak loses in one decision; half in about a minute.
-	peakMemory = 0.999
+	// resting is the limit, in keys, while nothing is known: 100 ms of work for
+	// three small hosts. headroom is how many times the limit that the hosts have
+	// shown to keep up with it rests at on a larger cluster.
+	resting  = 2048
+	headroom = 1.5
+	// shownMemory is what is kept of that limit from one decision to the next; half
+	// of it is gone in about a minute.
+	shownMemory = 0.999
 )
 
 // rooms are the shares of the limit up to which the lookups of each priority may
 // start; spare is what the heaviest clients of a priority leave of theirs to the
-// others.
+// others. Both hold while the limit is contended: from when it was reached or
+// lowered until neither has happened for so long. Before, all of it is for all.
 var rooms = [priorities]float64{1, 0.8, 0.6}
 
 const (
-	spare = 0.15
+	contended = 10 * time.Second
+	spare     = 0.15
 	// light is the usage, relative to that of the heaviest client of the same
 	// priority, below which a client may take what is spared.
 	light = 0.7
@@ -60,11 +63,14 @@ type load struct {
 	oldest, newest *Permit
 	// heaviest is the usage of the heaviest client of each priority.
 	heaviest [priorities]float64
-	// peak is the recent peak of inflight, fading.
-	peak float64
+	// shown is the highest limit that the answers of late would have allowed,
+	// fading.
+	shown float64
 	// lowered is when the limit was lowered last: the duration of a lookup that
 	// started before does not tell of the present limit.
 	lowered time.Time
+	// contended is until when the limit is contended.
+	contended time.Time
 
 	sample sample
 	doubt  doubt
@@ -75,7 +81,6 @@ type sample struct {
 	begin, last time.Time
 	// area is the sum of inflight over time, in key seconds.
 	area float64
-	peak int
 	// ratios are of lookups that ended or are overdue; late of them are without
 	// all answers.
 	ratios   []float64
@@ -99,7 +104,7 @@ func (l *load) bound(limits Limits) {
 func (l *load) within(limit float64) float64 { return min(max(limit, l.least), l.most) }
 
 // rest is the limit while nothing speaks for a lower one.
-func (l *load) rest() float64 { return l.within(max(resting, headroom*l.peak)) }
+func (l *load) rest() float64 { return l.within(max(resting, headroom*l.shown)) }
 
 // pass accounts for the time since the last change of inflight.
 func (l *load) pass(now time.Time) {
@@ -110,7 +115,6 @@ func (l *load) pass(now time.Time) {
 func (l *load) enter(p *Permit) {
 	l.pass(p.began)
 	l.inflight += p.ask.Keys
-	l.sample.peak = max(l.sample.peak, l.inflight)
 	p.older = l.newest
 	if l.newest == nil {
 		l.oldest = p
@@ -171,11 +175,14 @@ func (l *load) adjust(now time.Time, without safeguards) {
 	s := &l.sample
 	seconds := now.Sub(s.begin).Seconds()
 	mean, rate := s.area/seconds, float64(s.answered)/seconds
-	l.peak = max(l.peak*peakMemory, float64(s.peak))
 	ratio := s.ratio()
 	wait := !without.doubt && l.doubt.weigh(l, ratio, mean, rate, now)
 	allowed := l.doubt.stretch
 	fits := mean * setpoint * allowed / max(ratio, 0.01)
+	l.shown *= shownMemory
+	if ratio > 0 && ratio <= tooSlow*allowed { // beyond, keys that time out would count as done
+		l.shown = max(l.shown, fits)
+	}
 	switch {
 	case wait, len(s.ratios) == 0 && s.refused:
 		// Nothing has ended that tells of this limit.
@@ -191,13 +198,14 @@ func (l *load) adjust(now time.Time, without safeguards) {
 	default:
 		l.limit = max(l.rest(), l.limit*0.99)
 	}
-	l.sample = sample{begin: now, last: now, ratios: s.ratios[:0], peak: l.inflight}
+	l.sample = sample{begin: now, last: now, ratios: s.ratios[:0]}
 }
 
 // lower sets a limit that is lower than the present one.
 func (l *load) lower(to float64, now time.Time) {
 	if to = l.within(to); to < l.limit {
 		l.limit, l.lowered = to, now
+		l.contended = now.Add(contended)
 	}
 }
 
@@ -228,12 +236,16 @@ func (c *Controller) overloaded(p *Permit, now time.Time) *Refusal {
 		return nil
 	}
 	c.load.sample.refused = true
+	c.load.contended = now.Add(contended)
 	return &Refusal{ReasonOverload, retries[p.class],
 		"the proxy has as much under way as the hosts keep up with; ask again later, or send less"}
 }
 
 // room is how many keys may be under way for the lookup to start.
 func (c *Controller) room(p *Permit, now time.Time) float64 {
+	if now.After(c.load.contended) {
+		return c.load.limit
+	}
 	share := rooms[p.class]
 	if c.without.priorities {
 		share = 1

@@ -24,7 +24,7 @@ const (
 var reasons = [...]Reason{ReasonConcurrency, ReasonLadder, ReasonDeadline, ReasonOverload, ReasonRate}
 
 // Refusal is the error of a lookup that may not start.
-type Refusal struct {
+type Refusal struct { //nolint:errname // A refusal is an outcome; RefusalError would say it twice.
 	// Reason is one of the reasons of this package.
 	Reason Reason
 	// RetryAfter is when to ask again at the earliest; above 0.

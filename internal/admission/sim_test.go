@@ -58,7 +58,6 @@ type sim struct {
 	rng        *rand.Rand
 	begin      time.Time
 	free       [simHosts]time.Time
-	slow       float64
 	events     events
 	done       []done
 	floor      time.Duration
@@ -84,7 +83,7 @@ func (e *events) Pop() any {
 func newSim(t *testing.T, without safeguards) *sim {
 	c, err := New(Config{Limits: DefaultLimits(), Tables: map[string]Promise{shop: promise}, without: without})
 	require.NoError(t, err)
-	return &sim{t: t, controller: c, rng: rand.New(rand.NewPCG(1, 2)), begin: time.Now(), slow: 1}
+	return &sim{t: t, controller: c, rng: rand.New(rand.NewPCG(1, 2)), begin: time.Now()}
 }
 
 func (s *sim) after(d time.Duration, do func()) { heap.Push(&s.events, event{time.Now().Add(d), do}) }
@@ -168,7 +167,7 @@ func (s *sim) serve(keys int) (last time.Duration, refused int) {
 			refused += n
 			continue
 		}
-		work *= s.slow * (0.5 + 0.5*s.rng.ExpFloat64())
+		work *= (0.5 + 0.5*s.rng.ExpFloat64())
 		if s.free[h].Before(now) {
 			s.free[h] = now
 		}

@@ -26,7 +26,7 @@ func TestShownIsWhatIsInForce(t *testing.T) {
 	text, err := c.YAML()
 	require.NoError(t, err)
 	_, tables, _ := strings.Cut(string(text), "\ntables:\n")
-	tables, _, _ = strings.Cut(tables, "\nlog:")
+	tables, _, _ = strings.Cut(tables, "\nadmission:")
 	assert.Equal(t, `  - name: shop.products
     columns: []
     consistency: LOCAL_ONE
