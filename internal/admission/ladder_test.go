@@ -202,3 +202,13 @@ func TestARungOfZeroIsLeftOut(t *testing.T) {
 	assert.Equal(t, RungBatch, l.reached(20, 1))
 	assert.Equal(t, RungHedges, l.reached(3.9, 1))
 }
+
+func TestAnOverloadOfSecondsClimbsNothing(t *testing.T) {
+	bubble(t, map[string]safeguards{"no hysteresis": {hysteresis: true}}, func(t *testing.T, without safeguards) bool {
+		b := newBurning(t, without)
+		b.ask(time.Minute, share(0), service)
+		b.ask(2*second, share(0.9), service) // 18 % of ten seconds, 3 % of a minute
+		b.ask(time.Minute, share(0), service)
+		return b.rungs == 0
+	})
+}

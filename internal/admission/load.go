@@ -171,7 +171,9 @@ func (l *load) due(now time.Time) bool {
 // higher: there it rises until it rests far above what is under way.
 func (l *load) adjust(now time.Time, without safeguards) {
 	l.pass(now)
-	l.overdue(now)
+	if !without.overdue {
+		l.overdue(now)
+	}
 	s := &l.sample
 	seconds := now.Sub(s.begin).Seconds()
 	mean, rate := s.area/seconds, float64(s.answered)/seconds

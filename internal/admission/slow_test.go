@@ -79,3 +79,35 @@ func TestCallersThatWaitLongAreHeldToThePromiseInOverload(t *testing.T) {
 		return float64(good)/17 > 0.9*capacity(50) && p99(between(all, 3*second, 20*second)) <= 125*time.Millisecond
 	})
 }
+
+// TestLookupsThatDoNotEndLowerTheLimit is of hosts that all stand still, for
+// callers that wait for ten seconds, and of the time after.
+func TestLookupsThatDoNotEndLowerTheLimit(t *testing.T) {
+	bubble(t, map[string]safeguards{"nobody looks": {overdue: true}}, func(t *testing.T, without safeguards) bool {
+		c := newController(t, func(cfg *Config) { cfg.without = without })
+		ask := func() *Permit {
+			p, err := c.Admit(Ask{Client: service, Table: shop, Keys: 20, Deadline: time.Now().Add(10 * second)})
+			if err != nil {
+				return nil
+			}
+			return p
+		}
+		var stuck []*Permit
+		for range 90 {
+			stuck = append(stuck, ask())
+		}
+		time.Sleep(1100 * time.Millisecond)
+		ask().Release(Outcome{})
+		fell := c.load.limit
+		for _, p := range stuck {
+			p.Release(Outcome{Answered: 20})
+		}
+		for range 500 {
+			p := ask()
+			time.Sleep(10 * time.Millisecond)
+			p.Release(Outcome{Answered: 20})
+		}
+		t.Logf("limit fell to %.0f and rose to %.0f", fell, c.load.limit)
+		return fell < 0.6*resting && c.load.limit >= resting
+	})
+}
