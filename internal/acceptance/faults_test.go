@@ -297,6 +297,7 @@ func start(t *testing.T, binary string, cluster *devcluster.Cluster, more string
 cassandra: {contact_points: [%s]}
 listen: {grpc: "127.0.0.1:0", http: "127.0.0.1:0", admin: "127.0.0.1:0"}
 shutdown: {delay: 200ms}
+admission: {enabled: false}
 tables: [{name: data.plain}]
 `, strings.Join(cluster.ContactPoints(), ", "))), 0o600))
 	p := &process{cmd: exec.Command(binary, "serve", "--config", file), log: filepath.Join(dir, "log")}

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/qosproxy/qosproxy/internal/admission"
 	"github.com/qosproxy/qosproxy/internal/cassandra"
 	"github.com/qosproxy/qosproxy/internal/config"
 	"github.com/qosproxy/qosproxy/internal/executor"
@@ -53,14 +54,15 @@ type App struct {
 	options Options
 	log     *slog.Logger
 
-	access   atomic.Pointer[cassandra.Access]
-	cluster  *cassandra.Cluster
-	executor *executor.Executor
-	lookups  *lookup.Service
-	recorder *sla.Recorder
-	clients  *identity.Registry
-	server   *server.Server
-	reloader *reload.Reloader
+	access    atomic.Pointer[cassandra.Access]
+	cluster   *cassandra.Cluster
+	executor  *executor.Executor
+	admission *admission.Controller
+	lookups   *lookup.Service
+	recorder  *sla.Recorder
+	clients   *identity.Registry
+	server    *server.Server
+	reloader  *reload.Reloader
 	// stops end what Start began, in the order in which it began.
 	stops []func(context.Context) error
 }
@@ -128,6 +130,11 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if a.recorder, err = sla.New(registry, targets(a.started)); err != nil {
 		return err
 	}
+	if a.admission, err = admission.New(admission.Config{
+		Limits: admissionLimits(a.started), Tables: promises(a.started), Registerer: registry,
+	}); err != nil {
+		return err
+	}
 
 	a.clients = identity.NewRegistry(registry, a.log)
 	if err := a.clients.Replace(members(a.started)); err != nil {
@@ -137,6 +144,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 
 	a.server = server.New(serverConfig(a.started, a.options.Version), server.Deps{
 		Lookup:     a.lookups,
+		Admission:  a.admission,
 		Ready:      a.NotReady,
 		Observer:   server.ObserverFunc(a.observe),
 		Clients:    a.clients,

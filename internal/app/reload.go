@@ -22,7 +22,7 @@ type applier func(before, next *config.Config) (commit func(), err error)
 // appliers are what follows the configuration, in the order of their commits.
 // New tables are measured before they are served.
 func (a *App) appliers() []applier {
-	return []applier{a.applyAccess, a.applyServer, a.applyTargets, a.applyTables, a.applyClients, a.applyLogLevel}
+	return []applier{a.applyAccess, a.applyServer, a.applyTargets, a.applyTables, a.applyClients, a.applyAdmission, a.applyLogLevel}
 }
 
 // applyAccess has new connections to the cluster use the credentials and
@@ -51,6 +51,11 @@ func (a *App) applyClients(_, next *config.Config) (func(), error) {
 	return a.clients.Prepare(members(next))
 }
 
+// applyAdmission puts limits and promises in force; what is under way goes on.
+func (a *App) applyAdmission(_, next *config.Config) (func(), error) {
+	return func() { a.admission.Replace(admissionLimits(next), promises(next)) }, nil
+}
+
 // applyLogLevel leaves a level that was set at /log/level as it is until the
 // configuration says another than before.
 func (a *App) applyLogLevel(before, next *config.Config) (func(), error) {
@@ -65,7 +70,7 @@ func (a *App) applyLogLevel(before, next *config.Config) (func(), error) {
 // with a dot is all keys below it.
 var applied = []string{
 	"defaults.", "log.level", "shutdown.", "cassandra.username", "cassandra.password_file", "cassandra.tls.",
-	"listen.tls.", "listen.max_connections",
+	"listen.tls.", "listen.max_connections", "admission.",
 }
 
 // needRestart returns the keys that differ between two configurations and that a

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/qosproxy/qosproxy/internal/admission"
 	"github.com/qosproxy/qosproxy/internal/config"
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/identity"
@@ -88,11 +89,13 @@ func startReloadable(t *testing.T) *reloadable {
 	r.recorder, err = sla.New(nil, targets(cfg))
 	require.NoError(t, err)
 	r.clients = identity.NewRegistry(nil, nil)
+	r.admission, err = admission.New(admission.Config{Limits: admissionLimits(cfg), Tables: promises(cfg)})
+	require.NoError(t, err)
 	r.reloader, err = reload.New(r.reloads(prometheus.NewRegistry()))
 	require.NoError(t, err)
 	anywhere := server.Listener{Address: "127.0.0.1:0"}
 	r.server = server.New(server.Config{GRPC: anywhere, HTTP: anywhere, Admin: anywhere}, server.Deps{
-		Lookup: r.lookups, Observer: server.ObserverFunc(r.observe), Config: func() any { return r.configStatus() },
+		Lookup: r.lookups, Admission: r.admission, Observer: server.ObserverFunc(r.observe), Config: func() any { return r.configStatus() },
 	})
 	require.NoError(t, r.server.Start(t.Context()))
 	return r

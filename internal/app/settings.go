@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/qosproxy/qosproxy/internal/admission"
 	"github.com/qosproxy/qosproxy/internal/cassandra"
 	"github.com/qosproxy/qosproxy/internal/config"
 	"github.com/qosproxy/qosproxy/internal/identity"
@@ -133,6 +134,26 @@ func targets(cfg *config.Config) map[string]sla.Target {
 	return out
 }
 
+// admissionLimits returns what the configuration says of admission.
+func admissionLimits(cfg *config.Config) admission.Limits {
+	a := cfg.Admission
+	return admission.Limits{
+		Enabled:        a.Enabled,
+		MinConcurrency: a.MinConcurrency,
+		MaxConcurrency: a.MaxConcurrency,
+		Ladder:         admission.Ladder{Hedges: a.Ladder.Hedges, Optional: a.Ladder.Optional, Batch: a.Ladder.Batch, Standard: a.Ladder.Standard},
+	}
+}
+
+// promises returns what admission holds the lookups of each table to.
+func promises(cfg *config.Config) map[string]admission.Promise {
+	out := make(map[string]admission.Promise, len(cfg.Tables))
+	for name, t := range targets(cfg) {
+		out[name] = admission.Promise{Target: t.Target, Percentile: t.Percentile}
+	}
+	return out
+}
+
 // serverConfig returns where and how to listen.
 func serverConfig(cfg *config.Config, version string) server.Config {
 	l := cfg.Listen
@@ -166,6 +187,7 @@ func (a *App) observe(ctx context.Context, table string, keys int, code string, 
 	o := &sla.Lookup{Table: table, Keys: keys, Code: code, Duration: d, TraceID: server.TraceID(ctx)}
 	if resp != nil {
 		o.Groups, o.Coalesced = resp.Stats.Groups, resp.Stats.Coalesced
+		o.Refused = resp.Stats.Refused
 		for i := range resp.Results {
 			if s := resp.Results[i].Status; s != partition.Pending {
 				o.Statuses[s-partition.Found]++

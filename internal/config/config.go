@@ -28,6 +28,8 @@ type Config struct {
 	// Clients are the callers that are known, each with what it may read; without
 	// one everybody may read all tables.
 	Clients []Client `yaml:"clients"`
+	// Admission says when lookups are refused.
+	Admission Admission `yaml:"admission"`
 	// Log is what the process logs.
 	Log Log `yaml:"log"`
 	// Shutdown is how the process ends.
@@ -143,6 +145,29 @@ type Admin struct {
 	HotKeys string `yaml:"hot_keys"`
 }
 
+// Admission says when lookups are refused so that the others keep the promise.
+type Admission struct {
+	// Enabled refuses lookups; without, shares of clients are not held either.
+	Enabled bool `yaml:"enabled"`
+	// MinConcurrency and MaxConcurrency bound the keys under way, between which
+	// the proxy finds its limit; 1 or more, the one not above the other.
+	MinConcurrency int `yaml:"min_concurrency"`
+	MaxConcurrency int `yaml:"max_concurrency"`
+	// Ladder is what a table gives up as it breaks its promise.
+	Ladder Ladder `yaml:"ladder"`
+}
+
+// Ladder is at which burn rates a table gives up what; 0 never does.
+type Ladder struct {
+	// Hedges is where hedges back off.
+	Hedges float64 `yaml:"hedges"`
+	// Optional is where keys that the caller marked as optional are shed.
+	Optional float64 `yaml:"optional"`
+	// Batch and Standard are where lookups of these priorities are refused.
+	Batch    float64 `yaml:"batch"`
+	Standard float64 `yaml:"standard"`
+}
+
 // Log is what the process logs.
 type Log struct {
 	// Level is the least level that is logged: debug, info, warn or error.
@@ -195,8 +220,14 @@ func Default() Config {
 			MaxResponseBytes: 4 << 20,
 			SLA:              SLA{Percentile: 95, Target: 125 * time.Millisecond, OperateAt: 0.5},
 		},
-		Tables:   []Table{},
-		Clients:  []Client{},
+		Tables:  []Table{},
+		Clients: []Client{},
+		Admission: Admission{
+			Enabled:        true,
+			MinConcurrency: 200,
+			MaxConcurrency: 100_000,
+			Ladder:         Ladder{Hedges: 2, Optional: 3, Batch: 4, Standard: 8},
+		},
 		Log:      Log{Level: slog.LevelInfo, Format: "json"},
 		Shutdown: Shutdown{Delay: 5 * time.Second, Timeout: 30 * time.Second},
 	}

@@ -35,6 +35,7 @@ func (c *Config) problems() []*Error {
 	v.clients(c)
 	v.check(slices.Contains([]string{"hashed", "clear", "off"}, c.Admin.HotKeys), "admin.hot_keys",
 		"%q is not a way to name hot keys; use hashed, clear or off", c.Admin.HotKeys)
+	v.admission(&c.Admission)
 	v.check(slices.Contains([]string{"json", "text"}, c.Log.Format), "log.format", "%q is not a format; use json or text", c.Log.Format)
 	v.check(c.Shutdown.Delay >= 0, "shutdown.delay", "%s is below 0; use 0s to stop at once", c.Shutdown.Delay)
 	v.positive("shutdown.timeout", c.Shutdown.Timeout, "30s")
@@ -57,6 +58,25 @@ func (v *validator) cassandra(c *Cassandra) {
 	v.check(c.PasswordFile == "" || c.Username != "", "cassandra.password_file", "is set without a username; set cassandra.username as well")
 	v.check(c.Username == "" || c.PasswordFile != "", "cassandra.username", "is set without a password_file; name the file that holds the password")
 	v.certificate("cassandra.tls", c.TLS.CertFile, c.TLS.KeyFile)
+}
+
+func (v *validator) admission(a *Admission) {
+	v.check(a.MinConcurrency > 0, "admission.min_concurrency", "%d is below 1; use a number of keys such as 200", a.MinConcurrency)
+	v.check(a.MaxConcurrency > 0 && a.MaxConcurrency >= a.MinConcurrency, "admission.max_concurrency",
+		"%d is below min_concurrency, which is %d; raise it, or lower the other", a.MaxConcurrency, a.MinConcurrency)
+	last, lastName := 0.0, ""
+	for _, rung := range []struct {
+		name string
+		at   float64
+	}{{"hedges", a.Ladder.Hedges}, {"optional", a.Ladder.Optional}, {"batch", a.Ladder.Batch}, {"standard", a.Ladder.Standard}} {
+		path := "admission.ladder." + rung.name
+		v.check(rung.at >= 0, path, "%v is below 0; use a burn rate such as 2, or 0 for never", rung.at)
+		v.check(rung.at <= 0 || rung.at >= last, path,
+			"%v is below %s, which is %v, and what comes first is given up first; raise it, or use 0 for never", rung.at, lastName, last)
+		if rung.at > 0 {
+			last, lastName = rung.at, rung.name
+		}
+	}
 }
 
 // certificate checks that a certificate and its key come together.

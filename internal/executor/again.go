@@ -99,6 +99,9 @@ func (r *run) denied(a *attempt, keys, groups int, stressed bool) string {
 		return NotHedgedLoad
 	}
 	still := r.executor.without.reserve || a.flight.host.still(time.Duration(a.delay)/2)
+	if r.req.FewHedges && !still {
+		return NotHedgedLoad
+	}
 	if !r.req.Table.hedges.Withdraw(keys, groups, still) {
 		return NotHedgedBudget
 	}

@@ -173,6 +173,9 @@ type Request struct {
 	Table *TableState
 	// Near is as in planner.Input.
 	Near []bool
+	// FewHedges hedges only away from hosts that stand still. It does not bear on
+	// ALWAYS.
+	FewHedges bool
 	// Trace records every sub-query in Stats.Attempts.
 	Trace bool
 }

@@ -99,6 +99,41 @@ func TestLoserIsCancelledWithACauseWhileItsLookupGoesOn(t *testing.T) {
 	}
 }
 
+func TestFewHedgesAreThoseAwayFromHostsThatStandStill(t *testing.T) {
+	for name, tt := range map[string]struct {
+		few, stands bool
+		hedges      int
+	}{
+		"a straggler":                           {true, false, 0},
+		"a host that stands still":              {true, true, 1},
+		"control: a straggler without the hint": {false, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(after(time.Millisecond))
+				b := newBench(t, newRing(t, 3, 3, 3), c, nil)
+				req := b.request(1)
+				plan := b.Plan(req)
+				slow := b.view(b.ring).hosts[plan.Groups[0].Host]
+				c.set(slow.ID, after(17*time.Millisecond))
+				req.FewHedges = tt.few
+				if !tt.stands {
+					// It goes on answering others.
+					go func() {
+						for range 20 {
+							time.Sleep(time.Millisecond)
+							slow.settledAt.Store(b.now())
+						}
+					}()
+				}
+				stats := b.Execute(t.Context(), req, plan, func(int, partition.Result) {})
+				assert.Equal(t, tt.hedges, stats.Hedges)
+				time.Sleep(time.Second)
+			})
+		})
+	}
+}
+
 func TestPolicyDecidesWhenASecondReplicaIsAsked(t *testing.T) {
 	for name, tt := range map[string]struct {
 		policy string

@@ -26,6 +26,9 @@ type Site struct {
 	Client  *cassandra.Client
 	// Data are what was written last by Load.
 	Data *bench.Dataset
+	// Admission lets proxies refuse lookups under overload. Experiments on what
+	// lookups cost leave it off: a refused one costs nothing.
+	Admission bool
 
 	lab     *Lab
 	proxies []*Proxy
@@ -172,9 +175,10 @@ func (s *Site) serve(ctx context.Context, connections int, settings ...string) (
 	yaml := fmt.Sprintf(`cassandra: {contact_points: [%s], local_dc: %s, connections_per_host: %d}
 listen: {grpc: "127.0.0.1:0", http: "127.0.0.1:0", admin: "127.0.0.1:0"}
 shutdown: {delay: 0s}
+admission: {enabled: %t}
 tables:
   - %s
-`, strings.Join(s.Cluster.ContactPoints(), ", "), datacenter, connections, strings.Join(table, "\n    "))
+`, strings.Join(s.Cluster.ContactPoints(), ", "), datacenter, connections, s.Admission, strings.Join(table, "\n    "))
 	proxy, err := startProxy(ctx, s.Cluster, s.lab.Binary, yaml)
 	if err != nil {
 		return nil, err

@@ -32,6 +32,28 @@ var products = schema.NewTable("shop", "products", "id", []schema.Column{
 	{Name: "secret", Type: text, Kind: schema.Regular},
 })
 
+func TestFewHedgesHoldAlwaysBack(t *testing.T) {
+	for name, few := range map[string]bool{"with few hedges": true, "control: without": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				always, err := hedge.ParsePolicy("ALWAYS")
+				require.NoError(t, err)
+				table, err := f.Table("shop", "products")
+				require.NoError(t, err)
+				settings := *table.Settings
+				settings.SpeculativeRetry = always
+				table.Settings = &settings
+				key, err := partition.NewKey([]byte("a"))
+				require.NoError(t, err)
+				resp, err := f.Get(t.Context(), &lookup.Request{Table: table, Keys: []partition.Key{key}, FewHedges: few})
+				require.NoError(t, err)
+				assert.Equal(t, few, resp.Stats.Hedges == 0)
+			})
+		})
+	}
+}
+
 // fixture is a service over three hosts whose reads go to a function.
 type fixture struct {
 	*lookup.Service

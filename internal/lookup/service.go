@@ -9,6 +9,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/coalesce"
 	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/hotkeys"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
@@ -177,6 +178,7 @@ func (s *Service) run(ctx context.Context, req *Request, emit func(int, partitio
 		Hedges:     done.Hedges,
 		Failovers:  done.Failovers,
 		Coalesced:  done.coalesced,
+		Refused:    len(asked.shed),
 		Elapsed:    time.Since(start),
 	}}
 	if req.Trace {
@@ -288,11 +290,23 @@ func (s *Service) query(snapshot *ring.Ring, req *Request, asked *keySet) *execu
 		Ranges:   ranges,
 		Grouping: settings.Grouping,
 		Cap:      settings.MaxKeysPerGroup,
-		Policy:   settings.SpeculativeRetry,
+		Policy:   policy(req),
 		Table:    settings.state,
 		Near:     s.nearby(snapshot),
-		Trace:    req.Trace,
+
+		FewHedges: req.FewHedges,
+		Trace:     req.Trace,
 	}
+}
+
+// policy says when the groups of a lookup are hedged: with few hedges, ALWAYS
+// waits like any other.
+func policy(req *Request) hedge.Policy {
+	p := req.Table.Settings.SpeculativeRetry
+	if req.FewHedges && p.Always() {
+		return hedge.Fixed(hedge.Fallback)
+	}
+	return p
 }
 
 // near is the hosts of the local rack in one snapshot.

@@ -102,6 +102,9 @@ type Request struct {
 	ShedOptional bool
 	// Consistency overrides that of the table; empty keeps it.
 	Consistency string
+	// FewHedges hedges only away from hosts that stand still, and not for the
+	// usual stragglers, while there is more to do than hosts keep up with.
+	FewHedges bool
 	// Trace records every sub-query in Response.Attempts.
 	Trace bool
 }
@@ -131,6 +134,9 @@ type Stats struct {
 	Keys, Groups, SubQueries, Hedges, Failovers int
 	// Coalesced are the distinct keys that the read of another lookup answered.
 	Coalesced int
+	// Refused are the keys that the proxy has shed by its own decision, without
+	// asking for them. They break no promise of the table.
+	Refused int
 	// Elapsed is the time from the call to the last result.
 	Elapsed time.Duration
 }

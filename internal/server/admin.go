@@ -81,6 +81,7 @@ type statusPage struct {
 	Hosts     any         `json:"hosts,omitempty"`
 	SLA       any         `json:"sla,omitempty"`
 	Config    any         `json:"config,omitempty"`
+	Admission any         `json:"admission,omitempty"`
 }
 
 func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
@@ -107,6 +108,9 @@ func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	}
 	if s.deps.Config != nil {
 		page.Config = s.deps.Config()
+	}
+	if s.deps.Admission != nil {
+		page.Admission = s.deps.Admission.Status()
 	}
 	writeIndented(w, page)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/qosproxy/qosproxy/internal/admission"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/schema"
@@ -39,6 +40,8 @@ type call struct {
 	keys    int
 	outcome outcome
 	resp    *lookup.Response
+	// refused is why admission refused the lookup; nil when it did not.
+	refused *admission.Refusal
 }
 
 func (s *Server) begin() *call {
@@ -110,12 +113,18 @@ func invalidKey(i int, err error) error {
 	return lookup.Invalid(keyField(i), "%s", err)
 }
 
-// get runs a request and records its response.
+// get runs a request, if it may start, and records its response.
 func (c *call) get(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
+	permit := c.admit(ctx, req)
+	if c.refused != nil {
+		return c.resp, nil
+	}
+	defer permit.Release(admission.Outcome{}) // where there is none: an error, a panic
 	resp, err := c.server.deps.Lookup.Get(ctx, req)
 	if err != nil {
 		return nil, err
 	}
+	permit.Release(ended(resp.Results))
 	c.resp = resp
 	return resp, nil
 }

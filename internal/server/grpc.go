@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/admission"
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
@@ -116,7 +117,7 @@ func (g *grpcService) BatchGet(ctx context.Context, in *qosproxyv1.BatchGetReque
 	}
 	out := &qosproxyv1.BatchGetResponse{Columns: columnsOf(req.Columns)}
 	results := encode.results(req.Columns, resp.Results)
-	c.outcome = verdict(ctx, resp.Results)
+	c.judge(ctx, resp.Results)
 	out.Partial, out.UnprocessedKeys = leftover(resp.Results)
 	out.Stats = statsOf(resp.Stats)
 	if q.trace {
@@ -153,6 +154,11 @@ func (g *grpcService) StreamBatchGet(in *qosproxyv1.StreamBatchGetRequest, strea
 func (g *grpcService) stream(ctx context.Context, c *call, req *lookup.Request, encode *encoder, stream grpc.ServerStreamingServer[qosproxyv1.StreamBatchGetResponse]) error {
 	bounded, cancel := ahead(ctx)
 	defer cancel()
+	permit := c.admit(bounded, req)
+	if c.refused != nil {
+		return c.refuseStream(ctx)
+	}
+	defer permit.Release(admission.Outcome{}) // where there is none: an error, a panic
 	// The header goes out with the first result: a request that the service
 	// refuses gets its error alone.
 	header := func() error {
@@ -179,11 +185,21 @@ func (g *grpcService) stream(ctx context.Context, c *call, req *lookup.Request, 
 	if err != nil {
 		return grpcError(ctx, c.refuse(ctx, err))
 	}
+	permit.Release(ended(results))
 	c.resp = &lookup.Response{Results: results, Stats: stats}
-	c.outcome = verdict(ctx, results)
+	c.judge(ctx, results)
 	summary := &qosproxyv1.StreamSummary{Stats: statsOf(stats)}
 	summary.Partial, summary.UnprocessedKeys = leftover(results)
 	return stream.Send(&qosproxyv1.StreamBatchGetResponse{Part: &qosproxyv1.StreamBatchGetResponse_Summary{Summary: summary}})
+}
+
+// refuseStream ends a stream that admission has refused like a call of which no
+// key was answered: with an error that tells so of each key.
+func (c *call) refuseStream(ctx context.Context) error {
+	c.judge(ctx, c.resp.Results)
+	out := &qosproxyv1.BatchGetResponse{Stats: statsOf(c.resp.Stats)}
+	out.Partial, out.UnprocessedKeys = leftover(c.resp.Results)
+	return unansweredError(c.outcome, out, c.resp.Results)
 }
 
 // Explain returns the plan of a lookup. It is not observed: it reads nothing.

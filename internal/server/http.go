@@ -276,7 +276,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, c *call, q *ques
 		writeError(w, errorOf(r, c.refuse(ctx, err)))
 		return
 	}
-	c.outcome = verdict(ctx, resp.Results)
+	c.judge(ctx, resp.Results)
 	status := statusOf(c.outcome, resp)
 	h := w.Header()
 	if status != http.StatusOK || c.outcome.label != answered.label {

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
+	"github.com/qosproxy/qosproxy/internal/admission"
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
@@ -85,6 +86,8 @@ func (f ObserverFunc) ObserveLookup(ctx context.Context, table string, keys int,
 type Deps struct {
 	// Lookup answers.
 	Lookup Lookup
+	// Admission decides which lookups start; nil starts all.
+	Admission *admission.Controller
 	// Ready returns why the proxy is not ready, empty when it is; nil is ready.
 	Ready func() string
 	// Observer is told of every lookup.

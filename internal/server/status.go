@@ -36,6 +36,9 @@ var (
 	cancelled = outcome{codes.Canceled, 499, "CANCELLED", "CANCELLED", 0}
 	expired   = outcome{codes.DeadlineExceeded, http.StatusGatewayTimeout, "DEADLINE_EXCEEDED", "TIMED_OUT", 0}
 	internal  = outcome{codes.Internal, http.StatusInternalServerError, "INTERNAL", "INTERNAL", 0}
+	// shed is of hosts that have too much under way; when it was admission that
+	// refused the lookup, that says when to come back.
+	shed = outcome{codes.ResourceExhausted, http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", "SHED", 100 * time.Millisecond}
 
 	// refusals are the requests refused as a whole, by the kind of their error.
 	refusals = map[error]outcome{
@@ -53,7 +56,7 @@ var (
 		status partition.Status
 		outcome
 	}{
-		{partition.Shed, outcome{codes.ResourceExhausted, http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", "SHED", 100 * time.Millisecond}},
+		{partition.Shed, shed},
 		{partition.Unavailable, outcome{codes.Unavailable, http.StatusServiceUnavailable, "UNAVAILABLE", "UNAVAILABLE", time.Second}},
 		{partition.TimedOut, expired},
 		{partition.Failed, outcome{codes.Unavailable, http.StatusServiceUnavailable, "UNAVAILABLE", "FAILED", 0}},

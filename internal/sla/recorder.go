@@ -155,7 +155,10 @@ func (r *Recorder) SetTargets(tables map[string]Target) {
 // DEADLINE_EXCEEDED), or when it fails (UNAVAILABLE, RESOURCE_EXHAUSTED,
 // INTERNAL). What the caller got wrong (INVALID_ARGUMENT, NOT_FOUND,
 // PERMISSION_DENIED) does not count, nor does a caller that hangs up
-// (CANCELLED), unless the target had passed by then.
+// (CANCELLED), unless the target had passed by then. Keys that the proxy refused
+// to ask for (Lookup.Refused) do not count either: a lookup that was refused as a
+// whole is left out, and one of which the other keys were answered is judged by
+// those.
 func (r *Recorder) Observe(l *Lookup) {
 	code, class := codeIndex(l.Code), keysIndex(l.Keys)
 	current := r.current.Load()
@@ -177,7 +180,7 @@ func (r *Recorder) Observe(l *Lookup) {
 			t.statuses[i].Add(float64(n))
 		}
 	}
-	counts, good, latency := judge(codes[code].verdict, l.Duration, t.target.Target)
+	counts, good, latency := judge(l.verdictOf(code), l.Duration, t.target.Target)
 	if !counts {
 		return
 	}

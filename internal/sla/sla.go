@@ -34,6 +34,9 @@ type Lookup struct {
 	Groups int
 	// Coalesced are the keys that the reads of other lookups have answered.
 	Coalesced int
+	// Refused are the keys that the proxy has shed by its own decision, without
+	// asking for them; Statuses count them under SHED.
+	Refused int
 	// Statuses are how many keys ended with each of StatusNames.
 	Statuses Counts
 	// TraceID is shown as the exemplar of the lookup; empty for none.
@@ -77,7 +80,7 @@ const (
 	// broken breaks the promise however soon it ended; the duration of a failure
 	// is not a latency, for a proxy that fails at once would look fast.
 	broken
-	// faulty is the caller's fault, and counts neither way.
+	// faulty is the caller's fault, or refused, and counts neither way.
 	faulty
 	// abandoned is a caller that hung up: no loss within the target, but late
 	// beyond it, for it may well have hung up because of that.
@@ -112,6 +115,24 @@ func codeIndex(name string) int {
 		}
 	}
 	return indexOfInternal
+}
+
+// verdictOf returns what the end of a lookup means. Keys that were refused count
+// neither way: if a table broke its promise by shedding, it would shed for it.
+func (l *Lookup) verdictOf(code int) verdict {
+	unanswered := 0
+	for _, n := range l.Statuses[2:] {
+		unanswered += n
+	}
+	switch {
+	case l.Refused == 0 || l.Refused < unanswered:
+		return codes[code].verdict
+	case l.Refused >= l.Keys:
+		return faulty
+	case codes[code].verdict == late:
+		return kept
+	}
+	return codes[code].verdict
 }
 
 // judge says whether a lookup counts, whether it kept the promise, and whether

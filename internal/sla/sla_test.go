@@ -26,6 +26,32 @@ func snapshot(t *testing.T, r *Recorder, window time.Duration) Percentiles {
 	return p
 }
 
+// TestWhatIsRefusedBreaksNoPromise keeps shedding from being a reason to shed.
+func TestWhatIsRefusedBreaksNoPromise(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lookup      Lookup
+		count, good float64
+	}{
+		"a lookup refused as a whole":         {Lookup{Code: "RESOURCE_EXHAUSTED", Refused: 3, Statuses: Counts{4: 3}}, 0, 0},
+		"control: shed by the hosts":          {Lookup{Code: "RESOURCE_EXHAUSTED", Statuses: Counts{4: 3}}, 1, 0},
+		"the other keys answered":             {Lookup{Code: "PARTIAL", Refused: 1, Statuses: Counts{0: 2, 4: 1}}, 1, 1},
+		"the other keys answered, but late":   {Lookup{Code: "PARTIAL", Refused: 1, Duration: time.Second, Statuses: Counts{0: 2, 4: 1}}, 1, 0},
+		"another key timed out":               {Lookup{Code: "PARTIAL", Refused: 1, Statuses: Counts{0: 1, 2: 1, 4: 1}}, 1, 0},
+		"the caller hung up on what was left": {Lookup{Code: "CANCELLED", Refused: 1, Statuses: Counts{0: 2, 4: 1}}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := recorder(t)
+			tc.lookup.Table, tc.lookup.Keys = shop, 3
+			r.Observe(&tc.lookup)
+			p := snapshot(t, r, Minute)
+			assert.Equal(t, tc.count, float64(p.Count))
+			if tc.count > 0 {
+				assert.Equal(t, tc.good, p.Ratio)
+			}
+		})
+	}
+}
+
 func TestWhatCountsForThePromise(t *testing.T) {
 	const target = 125 * time.Millisecond
 	type outcome struct{ count, good, latencies int64 }

@@ -1,0 +1,223 @@
+// Package admission decides whether a lookup starts: within the share of its
+// client, while the tables keep their promise, when its deadline can be met, and
+// as long as the hosts keep up. What it refuses is refused at once, the least
+// important first.
+package admission
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/qosproxy/qosproxy/internal/identity"
+)
+
+// Limits are the numbers of a Controller. Those of concurrency are in keys.
+type Limits struct {
+	// Enabled is false to refuse nothing, the shares of clients included.
+	Enabled bool
+	// MinConcurrency and MaxConcurrency bound how many keys the proxy has under
+	// way; 1 or more, and MaxConcurrency not below MinConcurrency.
+	MinConcurrency, MaxConcurrency int
+	// Ladder is at which burn rates of a table what is given up.
+	Ladder Ladder
+}
+
+// DefaultLimits returns the limits of the reference configuration.
+func DefaultLimits() Limits {
+	return Limits{
+		Enabled:        true,
+		MinConcurrency: 200,
+		MaxConcurrency: 100_000,
+		Ladder:         Ladder{Hedges: 2, Optional: 3, Batch: 4, Standard: 8},
+	}
+}
+
+// Promise is what the lookups of a table are held to.
+type Promise struct {
+	// Target is the duration within which a lookup ends; above 0.
+	Target time.Duration
+	// Percentile of the lookups do so; above 0 and below 100.
+	Percentile float64
+}
+
+// Config is what a Controller works with.
+type Config struct {
+	// Limits are the numbers; Replace changes them.
+	Limits Limits
+	// Tables are the promises by keyspace.table; Replace changes them. A lookup
+	// of another table has its own deadline for a promise and no ladder.
+	Tables map[string]Promise
+	// Registerer gets the metrics; nil measures for nobody.
+	Registerer prometheus.Registerer
+
+	// without switches a safeguard off, for the test that shows it is needed.
+	without safeguards
+}
+
+// safeguards are named after what they turn off.
+type safeguards struct {
+	limit, priorities, fairness, doubt, overdue, need, hysteresis, purpose, traffic bool
+}
+
+// Ask is a lookup that wants to start.
+type Ask struct {
+	// Client is who asks; nil is identity.Anonymous.
+	Client *identity.Client
+	// Table is keyspace.table.
+	Table string
+	// Keys is the number of keys asked, duplicates included; the cost.
+	Keys int
+	// Deadline is when the answer is of no use any more; the zero Time is never.
+	Deadline time.Time
+}
+
+// Controller admits lookups. It is safe for concurrent use, has no goroutine and
+// needs no closing.
+type Controller struct {
+	without safeguards
+	metrics *metrics
+
+	mu      sync.Mutex
+	limits  Limits
+	load    load
+	clients map[string]*client
+	swept   time.Time
+	tables  map[string]*table
+	// classes is how many lookups of each priority are under way.
+	classes [priorities]int
+}
+
+// priorities is the number of classes.
+const priorities = int(identity.Batch) + 1
+
+// New returns a controller. The error is that of the registerer.
+func New(cfg Config) (*Controller, error) {
+	now := time.Now()
+	c := &Controller{
+		without: cfg.without,
+		metrics: newMetrics(),
+		clients: map[string]*client{},
+		tables:  map[string]*table{},
+		swept:   now,
+	}
+	c.load.start(now)
+	c.Replace(cfg.Limits, cfg.Tables)
+	if cfg.Registerer == nil {
+		return c, nil
+	}
+	return c, c.metrics.register(cfg.Registerer, c)
+}
+
+// Replace puts other limits and promises in force. What is under way goes on and
+// counts; what has been learned of a table whose promise stays is kept. Shares of
+// clients come with each Ask.
+func (c *Controller) Replace(limits Limits, tables map[string]Promise) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.limits = limits
+	c.load.bound(limits)
+	maps.DeleteFunc(c.tables, func(name string, t *table) bool {
+		p, stays := tables[name]
+		if !stays {
+			c.metrics.forget(name)
+		}
+		return !stays || p != t.promise
+	})
+	for name, p := range tables {
+		if c.tables[name] == nil {
+			c.tables[name] = &table{name: name, promise: p, metrics: c.metrics.table(name)}
+		}
+	}
+}
+
+// table is what is known of the lookups of one table.
+type table struct {
+	name    string
+	promise Promise
+	need    need
+	ladder  ladder
+	metrics tableMetrics
+}
+
+// Admit lets a lookup start, or refuses it. It does not wait. The Permit must be
+// released, on every path; the error is a *Refusal.
+func (c *Controller) Admit(ask Ask) (*Permit, error) {
+	who := ask.Client
+	if who == nil {
+		who = identity.Anonymous
+	}
+	now := time.Now()
+	p := &Permit{controller: c, ask: ask, began: now, class: classOf(who.Priority)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.advance(now)
+	p.table = c.tables[ask.Table]
+	p.budget = budget(p.table, ask.Deadline, now)
+	p.client = c.client(who, now)
+	if c.limits.Enabled {
+		if refusal := c.refuse(p, now); refusal != nil {
+			c.metrics.shed(who.Name, p.class, refusal.Reason)
+			return nil, refusal
+		}
+	}
+	c.classes[p.class]++
+	c.load.enter(p)
+	p.client.enter(ask.Keys, now)
+	c.metrics.admitted[p.class].Inc()
+	return p, nil
+}
+
+// refuse asks everyone who may object, the bucket last, since it takes.
+func (c *Controller) refuse(p *Permit, now time.Time) *Refusal {
+	if r := p.client.crowded(); r != nil {
+		return r
+	}
+	if p.table != nil {
+		if r := c.climb(p, now); r != nil {
+			return r
+		}
+		if r := c.hopeless(p, now); r != nil {
+			return r
+		}
+	}
+	if r := c.overloaded(p, now); r != nil {
+		return r
+	}
+	return p.client.spend(p.ask.Keys, now)
+}
+
+// advance brings what depends on time up to date.
+func (c *Controller) advance(now time.Time) {
+	if c.load.due(now) {
+		c.load.adjust(now, c.without)
+		c.weigh(now)
+	}
+	if now.Sub(c.swept) >= sweepEvery {
+		c.swept = now
+		maps.DeleteFunc(c.clients, func(_ string, cl *client) bool { return cl.idle(now) })
+	}
+}
+
+// budget is the time that a lookup ought to take: up to its deadline, and no
+// longer than its table promises; 0 when neither says.
+func budget(t *table, deadline, now time.Time) time.Duration {
+	var d time.Duration
+	if !deadline.IsZero() {
+		d = max(deadline.Sub(now), time.Nanosecond)
+	}
+	if t != nil && (d == 0 || t.promise.Target < d) {
+		d = t.promise.Target
+	}
+	return d
+}
+
+// classOf returns a priority as an index; one that does not exist is Standard.
+func classOf(p identity.Priority) int {
+	if p < identity.Interactive || p > identity.Batch {
+		p = identity.Standard
+	}
+	return int(p)
+}

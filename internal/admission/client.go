@@ -1,0 +1,111 @@
+package admission
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/qosproxy/qosproxy/internal/identity"
+)
+
+const (
+	// sweepEvery is how often clients that have gone are forgotten.
+	sweepEvery = time.Minute
+	// usageMemory is the time after which a share e of the keys of a client is
+	// forgotten: long enough that some lookups by chance make nobody greedy.
+	usageMemory = 2 * time.Second
+	// crowdedRetry is about how long one of a client's own lookups takes.
+	crowdedRetry = 50 * time.Millisecond
+)
+
+// client is what one client has under way and has had.
+type client struct {
+	who      *identity.Client
+	bucket   *rate.Limiter
+	inflight int
+	// usage is the keys admitted lately, fading, as of at.
+	usage float64
+	at    time.Time
+}
+
+// client returns the state of a client, with the share that it has by now.
+func (c *Controller) client(who *identity.Client, now time.Time) *client {
+	cl := c.clients[who.Name]
+	if cl == nil {
+		cl = &client{at: now}
+		c.clients[who.Name] = cl
+	}
+	if cl.who != who {
+		cl.share(who, now)
+	}
+	return cl
+}
+
+// share puts a share in force; what the bucket lacks is kept.
+func (cl *client) share(who *identity.Client, now time.Time) {
+	cl.who = who
+	limit, burst := rate.Limit(who.KeysPerSecond), max(who.BurstKeys, 1)
+	switch {
+	case who.KeysPerSecond <= 0:
+		cl.bucket = nil
+	case cl.bucket == nil:
+		cl.bucket = rate.NewLimiter(limit, burst)
+	default:
+		cl.bucket.SetLimitAt(now, limit)
+		cl.bucket.SetBurstAt(now, burst)
+	}
+}
+
+// crowded refuses what is beyond the lookups that a client may have under way.
+func (cl *client) crowded() *Refusal {
+	if most := cl.who.MaxConcurrent; most > 0 && cl.inflight >= most {
+		return &Refusal{ReasonConcurrency, crowdedRetry, fmt.Sprintf(
+			"client %s has %d lookups under way, as many as it may (max_concurrent); send fewer at a time", cl.who.Name, cl.inflight)}
+	}
+	return nil
+}
+
+// spend takes keys from the bucket. A lookup of more keys than the bucket holds
+// passes when it is full, and owes the rest: otherwise it could never pass.
+func (cl *client) spend(keys int, now time.Time) *Refusal {
+	if cl.bucket == nil {
+		return nil
+	}
+	burst := cl.bucket.Burst()
+	first := cl.bucket.ReserveN(now, min(keys, burst))
+	if wait := first.DelayFrom(now); wait > 0 {
+		first.CancelAt(now)
+		return &Refusal{ReasonRate, wait, fmt.Sprintf(
+			"client %s has asked for more than its %g keys a second; ask for these again in %s",
+			cl.who.Name, cl.who.KeysPerSecond, wait.Round(time.Millisecond))}
+	}
+	for keys -= burst; keys > 0; keys -= burst {
+		cl.bucket.ReserveN(now, min(keys, burst))
+	}
+	return nil
+}
+
+func (cl *client) enter(keys int, now time.Time) {
+	cl.inflight++
+	cl.usage = cl.recent(now) + float64(keys)
+	cl.at = now
+}
+
+func (cl *client) leave(now time.Time) {
+	cl.inflight--
+	cl.usage = cl.recent(now)
+	cl.at = now
+}
+
+// recent is the usage as of now.
+func (cl *client) recent(now time.Time) float64 {
+	return cl.usage * math.Exp(-now.Sub(cl.at).Seconds()/usageMemory.Seconds())
+}
+
+// idle reports whether the client can be forgotten without giving it anything.
+func (cl *client) idle(now time.Time) bool {
+	return cl.inflight == 0 && now.Sub(cl.at) > sweepEvery &&
+		(cl.bucket == nil || cl.bucket.TokensAt(now) >= float64(cl.bucket.Burst()))
+}

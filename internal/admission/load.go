@@ -1,0 +1,268 @@
+package admission
+
+import (
+	"slices"
+	"time"
+)
+
+// How the keys under way are held to what the hosts keep up with. Ratios are
+// durations of lookups relative to the time they ought to take; see budget.
+const (
+	// setpoint is the ratio at which the hosts are kept when there is more to do
+	// than they can: far enough from nothing that no host runs idle, and from 1
+	// that the slowest lookups still end in time.
+	setpoint = 0.55
+	// tooSlow is the ratio from which on the keys under way are too many.
+	tooSlow = 0.65
+	// quantile of the ratios of an interval is the one that decides.
+	quantile = 0.75
+	// interval is the time between decisions, which waits up to slowInterval for
+	// enoughRatios.
+	interval     = 100 * time.Millisecond
+	slowInterval = time.Second
+	enoughRatios = 20
+	// mostRatios bounds what is kept of one interval.
+	mostRatios = 4096
+	// steepest is how much one decision may lower the limit, and fastest how much
+	// it may raise it.
+	steepest, fastest = 0.5, 1.25
+	// resting is the limit, in keys, while nothing is known: 100 ms of work for
+	// three small hosts. headroom is how many times the limit that the hosts have
+	// shown to keep up with it rests at on a larger cluster.
+	resting  = 2048
+	headroom = 1.5
+	// shownMemory is what is kept of that limit from one decision to the next; half
+	// of it is gone in about a minute.
+	shownMemory = 0.999
+)
+
+// rooms are the shares of the limit up to which the lookups of each priority may
+// start; spare is what the heaviest clients of a priority leave of theirs to the
+// others. Both hold while the limit is contended: from when it was reached or
+// lowered until neither has happened for so long. Before, all of it is for all.
+var rooms = [priorities]float64{1, 0.8, 0.6}
+
+const (
+	contended = 10 * time.Second
+	spare     = 0.15
+	// light is the usage, relative to that of the heaviest client of the same
+	// priority, below which a client may take what is spared.
+	light = 0.7
+)
+
+// retries are when to ask again after an overload, by priority.
+var retries = [priorities]time.Duration{100 * time.Millisecond, 250 * time.Millisecond, time.Second}
+
+// load is what is under way, and the limit of it.
+type load struct {
+	least, most float64
+	limit       float64
+	// inflight is in keys.
+	inflight int
+	// oldest to newest are the lookups under way.
+	oldest, newest *Permit
+	// heaviest is the usage of the heaviest client of each priority.
+	heaviest [priorities]float64
+	// shown is the highest limit that the answers of late would have allowed,
+	// fading.
+	shown float64
+	// lowered is when the limit was lowered last: the duration of a lookup that
+	// started before does not tell of the present limit.
+	lowered time.Time
+	// contended is until when the limit is contended.
+	contended time.Time
+
+	sample sample
+	doubt  doubt
+}
+
+// sample is what an interval has shown so far.
+type sample struct {
+	begin, last time.Time
+	// area is the sum of inflight over time, in key seconds.
+	area float64
+	// ratios are of lookups that ended or are overdue; late of them are without
+	// all answers.
+	ratios   []float64
+	late     int
+	longest  time.Duration
+	answered int
+	refused  bool
+}
+
+func (l *load) start(now time.Time) {
+	l.limit = resting
+	l.sample = sample{begin: now, last: now}
+	l.doubt.stretch = 1
+}
+
+func (l *load) bound(limits Limits) {
+	l.least, l.most = float64(max(limits.MinConcurrency, 1)), float64(max(limits.MaxConcurrency, 1))
+	l.limit = l.within(l.limit)
+}
+
+func (l *load) within(limit float64) float64 { return min(max(limit, l.least), l.most) }
+
+// rest is the limit while nothing speaks for a lower one.
+func (l *load) rest() float64 { return l.within(max(resting, headroom*l.shown)) }
+
+// pass accounts for the time since the last change of inflight.
+func (l *load) pass(now time.Time) {
+	l.sample.area += float64(l.inflight) * now.Sub(l.sample.last).Seconds()
+	l.sample.last = now
+}
+
+func (l *load) enter(p *Permit) {
+	l.pass(p.began)
+	l.inflight += p.ask.Keys
+	p.older = l.newest
+	if l.newest == nil {
+		l.oldest = p
+	} else {
+		l.newest.newer = p
+	}
+	l.newest = p
+}
+
+func (l *load) leave(p *Permit, o Outcome, took time.Duration, now time.Time) {
+	l.pass(now)
+	l.inflight -= p.ask.Keys
+	if p.older == nil {
+		l.oldest = p.newer
+	} else {
+		p.older.newer = p.newer
+	}
+	if p.newer == nil {
+		l.newest = p.older
+	} else {
+		p.newer.older = p.older
+	}
+	p.older, p.newer = nil, nil
+	l.sample.answered += o.Answered
+	// A lookup that failed at once, or whose caller hung up, says nothing about
+	// how fast the hosts are.
+	if p.budget > 0 && (o.Answered > 0 || o.Late > 0) {
+		l.note(p, took, o.Late > 0)
+	}
+}
+
+// note adds the ratio of a lookup.
+func (l *load) note(p *Permit, took time.Duration, late bool) {
+	if p.began.Before(l.lowered) || len(l.sample.ratios) == mostRatios {
+		return
+	}
+	l.sample.ratios = append(l.sample.ratios, float64(took)/float64(p.budget))
+	l.sample.longest = max(l.sample.longest, took)
+	if late {
+		l.sample.late++
+	}
+}
+
+func (l *load) due(now time.Time) bool {
+	age := now.Sub(l.sample.begin)
+	return age >= slowInterval || age >= interval && len(l.sample.ratios) >= enoughRatios
+}
+
+// adjust ends an interval with a decision.
+//
+// In overload the time that a lookup takes is proportional to what is under way
+// (Little's law), so that the limit at which lookups take the setpoint follows
+// from one interval. Below it nothing is known about the limit but that it is
+// higher: there it rises until it rests far above what is under way.
+func (l *load) adjust(now time.Time, without safeguards) {
+	l.pass(now)
+	if !without.overdue {
+		l.overdue(now)
+	}
+	s := &l.sample
+	seconds := now.Sub(s.begin).Seconds()
+	mean, rate := s.area/seconds, float64(s.answered)/seconds
+	ratio := s.ratio()
+	wait := !without.doubt && l.doubt.weigh(l, ratio, mean, rate, now)
+	allowed := l.doubt.stretch
+	fits := mean * setpoint * allowed / max(ratio, 0.01)
+	l.shown *= shownMemory
+	if ratio > 0 && ratio <= tooSlow*allowed { // beyond, keys that time out would count as done
+		l.shown = max(l.shown, fits)
+	}
+	switch {
+	case wait, len(s.ratios) == 0 && s.refused:
+		// Nothing has ended that tells of this limit.
+	case ratio > tooSlow*allowed:
+		l.doubt.remember(mean, rate)
+		l.lower(max(min(fits, l.limit), mean*steepest), now)
+	case s.refused && fits < l.limit:
+		l.limit = l.within(max(fits, l.limit*0.9))
+	case s.refused:
+		l.limit = l.within(min(fits, l.limit*fastest))
+	case l.limit < l.rest():
+		l.limit = min(l.limit*fastest, l.rest())
+	default:
+		l.limit = max(l.rest(), l.limit*0.99)
+	}
+	l.sample = sample{begin: now, last: now, ratios: s.ratios[:0]}
+}
+
+// lower sets a limit that is lower than the present one.
+func (l *load) lower(to float64, now time.Time) {
+	if to = l.within(to); to < l.limit {
+		l.limit, l.lowered = to, now
+		l.contended = now.Add(contended)
+	}
+}
+
+// overdue adds the ratios of lookups under way that have taken too long already:
+// the more the hosts fall behind, the later do lookups end to tell of it.
+func (l *load) overdue(now time.Time) {
+	for p := l.oldest; p != nil; p = p.newer {
+		age := now.Sub(p.began)
+		if p.budget > 0 && float64(age) >= tooSlow*float64(p.budget) {
+			l.note(p, age, !p.ask.Deadline.IsZero() && !now.Before(p.ask.Deadline))
+		}
+	}
+}
+
+// ratio returns the ratio that decides; 0 without any.
+func (s *sample) ratio() float64 {
+	if len(s.ratios) == 0 {
+		return 0
+	}
+	slices.Sort(s.ratios)
+	return s.ratios[min(int(quantile*float64(len(s.ratios))), len(s.ratios)-1)]
+}
+
+// overloaded refuses what the hosts could not keep up with. A lookup starts while
+// there is room, whatever its size, so that large ones are not starved.
+func (c *Controller) overloaded(p *Permit, now time.Time) *Refusal {
+	if c.without.limit || float64(c.load.inflight) < c.room(p, now) {
+		return nil
+	}
+	c.load.sample.refused = true
+	c.load.contended = now.Add(contended)
+	return &Refusal{ReasonOverload, retries[p.class],
+		"the proxy has as much under way as the hosts keep up with; ask again later, or send less"}
+}
+
+// room is how many keys may be under way for the lookup to start.
+func (c *Controller) room(p *Permit, now time.Time) float64 {
+	if now.After(c.load.contended) {
+		return c.load.limit
+	}
+	share := rooms[p.class]
+	if c.without.priorities {
+		share = 1
+	}
+	if !c.without.fairness && p.client.recent(now) >= light*c.load.heaviest[p.class] {
+		share -= spare
+	}
+	return max(share*c.load.limit, 1)
+}
+
+// weigh finds the heaviest client of each priority.
+func (c *Controller) weigh(now time.Time) {
+	c.load.heaviest = [priorities]float64{}
+	for _, cl := range c.clients {
+		class := classOf(cl.who.Priority)
+		c.load.heaviest[class] = max(c.load.heaviest[class], cl.recent(now))
+	}
+}

@@ -1,0 +1,164 @@
+package admission
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/qosproxy/qosproxy/internal/identity"
+)
+
+const second = time.Second
+
+var (
+	person  = &identity.Client{Name: "person", Priority: identity.Interactive}
+	service = &identity.Client{Name: "service", Priority: identity.Standard}
+	job     = &identity.Client{Name: "job", Priority: identity.Batch}
+)
+
+// long leaves a test of very many lookups out of the race detector's run.
+func long(t *testing.T) {
+	t.Helper()
+	if underRace {
+		t.Skip("takes too long under the race detector")
+	}
+}
+
+// bubble runs a test in virtual time for each set of safeguards: with all of them
+// it must hold, without those of a control it must not.
+func bubble(t *testing.T, controls map[string]safeguards, holds func(t *testing.T, without safeguards) bool) {
+	t.Helper()
+	t.Run("with all safeguards", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { assert.True(t, holds(t, safeguards{})) })
+	})
+	for name, without := range controls {
+		t.Run("control: "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { assert.False(t, holds(t, without)) })
+		})
+	}
+}
+
+func TestTenfoldOverloadKeepsItsGoodput(t *testing.T) {
+	long(t)
+	controls := map[string]safeguards{"no limit": {limit: true, need: true}}
+	for keys, callers := range map[int][]*identity.Client{50: {person, service, job}, 10: {person}} {
+		for _, who := range callers {
+			t.Run(fmt.Sprintf("%s, %d keys", who.Name, keys), func(t *testing.T) {
+				bubble(t, controls, func(t *testing.T, without safeguards) bool {
+					best, full := peak(t, keys), capacity(keys)
+					s := newSim(t, without)
+					all := s.run(15*second, caller{who: who, keys: keys, rate: func(at time.Duration) float64 {
+						if at < 5*second {
+							return 0.5 * full
+						}
+						return 10 * full
+					}})
+					during := between(all, 5*second, 15*second)
+					good, shed := count(during)
+					t.Logf("peak %.0f/s, goodput %.0f/s, p99 %s, shed %d of %d", best, float64(good)/10, p99(during), shed, len(during))
+					return float64(good)/10 >= 0.9*best && p99(during) < simDeadline
+				})
+			})
+		}
+	}
+}
+
+// TestOverloadOfAnIdleProxyKeepsItsGoodput has no load before, so that the limit is at rest.
+func TestOverloadOfAnIdleProxyKeepsItsGoodput(t *testing.T) {
+	bubble(t, map[string]safeguards{"no limit": {limit: true, need: true}}, func(t *testing.T, without safeguards) bool {
+		best := peak(t, 50)
+		s := newSim(t, without)
+		all := s.run(10*second, caller{who: service, keys: 50, rate: steady(10 * capacity(50))})
+		good, _ := count(all)
+		t.Logf("peak %.0f/s, goodput %.0f/s, p99 %s", best, float64(good)/10, p99(all))
+		return float64(good)/10 >= 0.9*best && p99(between(all, second, 10*second)) < simDeadline
+	})
+}
+
+func TestRecoversFromOverload(t *testing.T) {
+	bubble(t, map[string]safeguards{"no limit": {limit: true, need: true}}, func(t *testing.T, without safeguards) bool {
+		full := capacity(50)
+		s := newSim(t, without)
+		all := s.run(50*second, caller{who: service, keys: 50, rate: func(at time.Duration) float64 {
+			if at < 30*second {
+				return 3 * full
+			}
+			return 0.7 * full
+		}})
+		early, after := between(all, 30*second, 31*second), between(all, 31*second, 50*second)
+		t.Logf("in the SLA: %.4f in the first second after, then %.4f", inSLA(early), inSLA(after))
+		during := inSLA(between(all, 0, 30*second))
+		return inSLA(after) >= 0.995 && during > 0.25
+	})
+}
+
+// TestOverloadInWavesKeepsItsGoodput lets the limit rise between overloads.
+func TestOverloadInWavesKeepsItsGoodput(t *testing.T) {
+	bubble(t, map[string]safeguards{"no limit": {limit: true, need: true}}, func(t *testing.T, without safeguards) bool {
+		best, full := peak(t, 50), capacity(50)
+		s := newSim(t, without)
+		all := s.run(27*second, caller{who: person, keys: 50, rate: func(at time.Duration) float64 {
+			if at/(3*second)%3 == 2 {
+				return 10 * full
+			}
+			return 0.7 * full
+		}})
+		held := true
+		for at := 6 * second; at < 27*second; at += 9 * second {
+			wave := between(all, at, at+3*second)
+			good, _ := count(wave)
+			between := inSLA(between(all, at-5*second, at))
+			t.Logf("goodput %.0f of %.0f/s, p99 %s, in the SLA before %.4f", float64(good)/3, best, p99(wave), between)
+			held = held && float64(good)/3 >= 0.9*best && between > 0.99
+		}
+		return held
+	})
+}
+
+func TestPrioritiesAreKeptInOrder(t *testing.T) {
+	long(t)
+	for name, low := range map[string]*identity.Client{"standard": service, "batch": job} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, map[string]safeguards{"no limit": {limit: true, need: true}, "no priorities": {priorities: true}},
+				func(t *testing.T, without safeguards) bool {
+					full := capacity(50)
+					s := newSim(t, without)
+					all := s.run(30*second,
+						caller{who: person, keys: 50, rate: steady(0.5 * full)},
+						caller{who: low, keys: 50, rate: steady(5 * full)})
+					high, rest := of(all, person.Name), of(all, low.Name)
+					t.Logf("in the SLA: interactive %.4f, %s %.4f, p99 %s", inSLA(high), name, inSLA(rest), p99(all))
+					return inSLA(high) >= 0.994 && inSLA(rest) > 0.05
+				})
+		})
+	}
+}
+
+func TestAGreedyClientDoesNotCrowdOutPoliteOnes(t *testing.T) {
+	long(t)
+	// No client has a rate of its own.
+	for _, priority := range []identity.Priority{identity.Interactive, identity.Standard, identity.Batch} {
+		t.Run(priority.String(), func(t *testing.T) {
+			bubble(t, map[string]safeguards{"no limit": {limit: true, need: true}, "no fairness": {fairness: true}},
+				func(t *testing.T, without safeguards) bool {
+					full := capacity(50)
+					callers := []caller{{who: &identity.Client{Name: "greedy", Priority: priority}, keys: 50, rate: steady(10 * full)}}
+					for i := range 9 {
+						callers = append(callers, caller{keys: 50, rate: steady(0.05 * full),
+							who: &identity.Client{Name: fmt.Sprintf("polite-%d", i), Priority: priority}})
+					}
+					s := newSim(t, without)
+					all := s.run(30*second, callers...)
+					greedy := of(all, "greedy")
+					good, _ := count(all)
+					g, _ := count(greedy)
+					polite := float64(good-g) / float64(len(all)-len(greedy))
+					t.Logf("in the SLA: polite %.4f, greedy %.4f; p99 %s, goodput %.0f of %.0f/s", polite, inSLA(greedy), p99(all), float64(good)/30, full)
+					return polite >= 0.99 && float64(good)/30 >= 0.85*full
+				})
+		})
+	}
+}

@@ -1,0 +1,66 @@
+package admission
+
+import "time"
+
+// Outcome is how a lookup ended. The zero Outcome is that of a lookup that was
+// abandoned, or failed before anyone was asked.
+type Outcome struct {
+	// Answered is how many keys were found or not found.
+	Answered int
+	// Late is how many keys the hosts were too slow for: timed out, or refused
+	// because too much was under way at their hosts. Keys that failed, are too
+	// large or have no replica left are not among them, since less load would not
+	// help them.
+	Late int
+}
+
+// Permit is the leave to do one lookup.
+type Permit struct {
+	controller *Controller
+	ask        Ask
+	class      int
+	client     *client
+	table      *table
+	began      time.Time
+	budget     time.Duration
+	rung       Rung
+
+	older, newer *Permit
+	released     bool
+}
+
+// FewHedges reports whether the lookup should only be hedged away from hosts that
+// stand still. False for a nil Permit.
+func (p *Permit) FewHedges() bool { return p != nil && p.rung >= RungHedges }
+
+// ShedOptional reports whether the keys that the caller marked as optional should
+// be answered as SHED. False for a nil Permit.
+func (p *Permit) ShedOptional() bool { return p != nil && p.rung >= RungOptional }
+
+// Release ends the lookup. Only the first call counts, so that a deferred one
+// covers the paths that know no outcome; a nil Permit has nothing to release.
+func (p *Permit) Release(o Outcome) {
+	if p == nil {
+		return
+	}
+	now := time.Now()
+	c := p.controller
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.released {
+		return
+	}
+	p.released = true
+	took := now.Sub(p.began)
+	c.classes[p.class]--
+	c.load.leave(p, o, took, now)
+	p.client.leave(now)
+	// The table is not the present one when its promise was replaced meanwhile.
+	if t := p.table; t != nil {
+		if o.Answered == p.ask.Keys {
+			t.need.observe(p.ask.Keys, took, now)
+		}
+		t.ladder.observe(p.class, o.Late > 0 || took > t.promise.Target, now)
+	}
+	c.advance(now)
+}

@@ -1,0 +1,37 @@
+package admission
+
+import "time"
+
+// Reason is why a lookup was refused; the label of metrics.
+type Reason string
+
+// The reasons, in the order in which they are looked at.
+const (
+	// ReasonConcurrency means that the client has as many lookups under way as
+	// it may.
+	ReasonConcurrency Reason = "client_concurrency"
+	// ReasonLadder means that the table breaks its promise, and lookups of this
+	// priority give way to others.
+	ReasonLadder Reason = "ladder"
+	// ReasonDeadline means that lookups of the table need longer than is left.
+	ReasonDeadline Reason = "deadline"
+	// ReasonOverload means that the hosts do not keep up with what is under way.
+	ReasonOverload Reason = "overload"
+	// ReasonRate means that the client has used up its keys per second.
+	ReasonRate Reason = "client_rate"
+)
+
+var reasons = [...]Reason{ReasonConcurrency, ReasonLadder, ReasonDeadline, ReasonOverload, ReasonRate}
+
+// Refusal is the error of a lookup that may not start.
+type Refusal struct { //nolint:errname // A refusal is an outcome; RefusalError would say it twice.
+	// Reason is one of the reasons of this package.
+	Reason Reason
+	// RetryAfter is when to ask again at the earliest; above 0.
+	RetryAfter time.Duration
+	// Message says what is the matter and what to do; fit for clients.
+	Message string
+}
+
+// Error returns the message.
+func (r *Refusal) Error() string { return r.Message }
