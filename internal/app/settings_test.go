@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qosproxy/qosproxy/internal/admission"
 	"github.com/qosproxy/qosproxy/internal/config"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/sla"
@@ -17,6 +18,13 @@ func TestStatusesAreCountedUnderTheirName(t *testing.T) {
 		assert.Equal(t, name, (partition.Found + partition.Status(i)).String())
 	}
 	assert.Len(t, sla.StatusNames(), len(partition.Statuses))
+}
+
+// TestTheDefaultsOfAdmissionAreThoseOfTheConfiguration also holds that every field
+// is handed on.
+func TestTheDefaultsOfAdmissionAreThoseOfTheConfiguration(t *testing.T) {
+	cfg := config.Default()
+	assert.Equal(t, admission.DefaultLimits(), admissionLimits(&cfg))
 }
 
 func TestOneTableAtNodeLocalIsEnough(t *testing.T) {
