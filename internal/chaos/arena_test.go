@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -111,10 +112,19 @@ func (a *arena) loadAt(s *subject, load bench.Load, length time.Duration) *repor
 // during loads a proxy while do runs, for length at the least.
 func (a *arena) during(s *subject, length time.Duration, do func()) *report.Round {
 	a.t.Helper()
-	loaded := make(chan *report.Round, 1)
-	go func() { loaded <- a.load(s, length) }()
-	do()
-	return <-loaded
+	return a.duringAt(s, bench.Load{Rate: rate}, length, do)
+}
+
+func (a *arena) duringAt(s *subject, at bench.Load, length time.Duration, do func()) *report.Round {
+	a.t.Helper()
+	var loaded *report.Round
+	var load sync.WaitGroup
+	load.Go(func() { loaded = a.loadAt(s, at, length) })
+	func() {
+		defer load.Wait() // also when do ends the test
+		do()
+	}()
+	return loaded
 }
 
 // span returns the length of a stretch, shorter in the short form.

@@ -233,16 +233,17 @@ var thawUnderLoad = scenario{
 	measure: func(a *arena, _ bool) outcome {
 		var o outcome
 		s := a.subject(3)
-		loaded := make(chan *report.Round, 1)
-		go func() { loaded <- a.loadAt(s, bench.Load{Concurrency: 8}, 20*time.Second) }()
-		a.hold(2 * time.Second)
-		a.must(a.node(3).Pause())
-		a.hold(15 * time.Second)
-		a.must(a.node(3).Resume())
-		thawed := time.Now()
-		a.awaitCQL(a.node(3).Addr())
-		took := time.Since(thawed)
-		o.note("during:", "%s", seen(<-loaded))
+		var took time.Duration
+		during := a.duringAt(s, bench.Load{Concurrency: 8}, 20*time.Second, func() {
+			a.hold(2 * time.Second)
+			a.must(a.node(3).Pause())
+			a.hold(15 * time.Second)
+			a.must(a.node(3).Resume())
+			thawed := time.Now()
+			a.awaitCQL(a.node(3).Addr())
+			took = time.Since(thawed)
+		})
+		o.note("during:", "%s", seen(during))
 		o.note("first answer", "%.2f s after the thaw", took.Seconds())
 		o.require(took <= time.Second, "%.2f s", took.Seconds())
 		return o

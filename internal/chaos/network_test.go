@@ -24,7 +24,7 @@ func (a *arena) filter(rules ...string) {
 	a.t.Helper()
 	script := "table ip chaos {}\ndelete table ip chaos\n"
 	if len(rules) > 0 {
-		script += "table ip chaos {\nchain drop { type filter hook output priority 0;\n" + strings.Join(rules, "\n") + "\n}\n}\n"
+		script += "table ip chaos {\nchain faults { type filter hook output priority 0;\n" + strings.Join(rules, "\n") + "\n}\n}\n"
 	}
 	a.nft(script)
 }

@@ -137,25 +137,27 @@ func (f *fixture) table(t *testing.T) *lookup.Table {
 }
 
 func TestGetAnswersEveryPositionAndReadsEachPartitionOnce(t *testing.T) {
-	f := newFixture(t)
-	read := make(chan string, 100)
-	f.reads = func(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
-		for _, k := range q.Keys {
-			read <- string(k.Routing())
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		read := make(chan string, 100)
+		f.reads = func(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
+			for _, k := range q.Keys {
+				read <- string(k.Routing())
+			}
+			return echo(ctx, q)
 		}
-		return echo(ctx, q)
-	}
-	asked := keys(t, "a", "b", "a", "c", "a")
-	resp, err := f.Get(t.Context(), &lookup.Request{Table: f.table(t), Keys: asked})
-	require.NoError(t, err)
-	require.Len(t, resp.Results, len(asked))
-	for i, r := range resp.Results {
-		assert.Equal(t, partition.Found, r.Status)
-		assert.Equal(t, asked[i].Routing(), r.Rows[0][0])
-	}
-	assert.Len(t, read, 3, "a is read once")
-	assert.Equal(t, 5, resp.Stats.Keys)
-	assert.Equal(t, resp.Stats.Groups, resp.Stats.SubQueries)
+		asked := keys(t, "a", "b", "a", "c", "a")
+		resp, err := f.Get(t.Context(), &lookup.Request{Table: f.table(t), Keys: asked})
+		require.NoError(t, err)
+		require.Len(t, resp.Results, len(asked))
+		for i, r := range resp.Results {
+			assert.Equal(t, partition.Found, r.Status)
+			assert.Equal(t, asked[i].Routing(), r.Rows[0][0])
+		}
+		assert.Len(t, read, 3, "a is read once")
+		assert.Equal(t, 5, resp.Stats.Keys)
+		assert.Equal(t, resp.Stats.Groups, resp.Stats.SubQueries)
+	})
 }
 
 func TestResponseStaysWithinItsSize(t *testing.T) {
@@ -409,17 +411,19 @@ func TestSettingsOfTheTableReachTheReader(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t)
-			var got executor.Query
-			f.reads = func(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
-				got = *q.Query
-				return echo(ctx, q)
-			}
-			tc.req.Table, tc.req.Keys = f.table(t), keys(t, "a")
-			_, err := f.Get(t.Context(), &tc.req)
-			require.NoError(t, err)
-			tc.want.Table, tc.want.Columns = products, tc.req.Table.Columns
-			assert.Equal(t, tc.want, got)
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				var got executor.Query
+				f.reads = func(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
+					got = *q.Query
+					return echo(ctx, q)
+				}
+				tc.req.Table, tc.req.Keys = f.table(t), keys(t, "a")
+				_, err := f.Get(t.Context(), &tc.req)
+				require.NoError(t, err)
+				tc.want.Table, tc.want.Columns = products, tc.req.Table.Columns
+				assert.Equal(t, tc.want, got)
+			})
 		})
 	}
 }
