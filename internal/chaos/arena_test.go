@@ -79,11 +79,18 @@ func newArena(t *testing.T) *arena {
 // subject returns a proxy for the table of a replication factor with further
 // settings of the table; equal ones are started once.
 func (a *arena) subject(replication int, settings ...string) *subject {
-	name := fmt.Sprint(replication, settings)
+	return a.start(true, replication, settings)
+}
+
+// unguarded returns a proxy that refuses nothing.
+func (a *arena) unguarded() *subject { return a.start(false, 3, nil) }
+
+func (a *arena) start(admission bool, replication int, settings []string) *subject {
+	name := fmt.Sprint(admission, replication, settings)
 	if s := a.proxies[name]; s != nil {
 		return s
 	}
-	a.site.Data = a.data[replication]
+	a.site.Data, a.site.Admission = a.data[replication], admission
 	driver, proxy, err := a.site.Driver(context.WithoutCancel(a.t.Context()), func(o *bench.Open) { o.Timeout = deadline }, settings...)
 	require.NoError(a.t, err)
 	s := &subject{proxy, driver}
@@ -223,4 +230,23 @@ func (a *arena) back(s *subject, n *devcluster.Node) time.Duration {
 		before = a.asked(s, n)
 	}
 	return patience
+}
+
+// late returns which share of the lookups that a proxy answered in full since it
+// started took longer than the deadline, and how many these are. The deadline is an
+// edge of the histogram.
+func (a *arena) late(s *subject) (all, late float64) {
+	for _, m := range a.metrics(s)["qosproxy_lookup_duration_seconds"].GetMetric() {
+		if label(m, "code") != "OK" {
+			continue
+		}
+		h := m.GetHistogram()
+		all += float64(h.GetSampleCount())
+		for _, b := range h.GetBucket() {
+			if b.GetUpperBound() == deadline.Seconds() {
+				late += float64(h.GetSampleCount() - b.GetCumulativeCount())
+			}
+		}
+	}
+	return all, late
 }

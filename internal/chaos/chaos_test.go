@@ -41,7 +41,7 @@ type scenario struct {
 // scenarios are the scoreboard, in its order.
 var scenarios = slices.Concat(
 	[]scenario{frozen, slow, killed}, blackHoles,
-	[]scenario{loss, delayOne, delayAll, rollingRestart, allDown, oneReplica, quorumLost, thawUnderLoad, hedgeStorm},
+	[]scenario{loss, delayOne, delayAll, rollingRestart, allDown, oneReplica, quorumLost, thawUnderLoad, hedgeStorm, overload},
 )
 
 // outcome is what one measurement has seen.
