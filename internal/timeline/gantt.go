@@ -116,6 +116,9 @@ func (c *chart) name(r *row) string {
 	if r.depth > 0 {
 		branch = strings.Repeat("  ", r.depth-1) + "└ "
 	}
+	if r.Host == "" {
+		return branch + r.Kind
+	}
 	host := c.letters[r.Host]
 	if c.roomy {
 		host += " " + r.Host

@@ -39,7 +39,8 @@ type Key struct {
 	Token int64
 	// Replicas are the addresses of its replicas, in ring order.
 	Replicas []string
-	// Group is the index of the group that asks it; -1 for none.
+	// Group is the index of the group that asks it; -1 for none: it was shed, no
+	// replica can be asked, or an attempt that another lookup made has its position.
 	Group int
 }
 
@@ -59,9 +60,9 @@ type Host struct {
 
 // Attempt is one sub-query.
 type Attempt struct {
-	// Host is the address that was asked.
+	// Host is the address that was asked; empty for an attempt of another lookup.
 	Host string
-	// Kind is first, hedge or failover.
+	// Kind is first, hedge, failover or, by another lookup, coalesced.
 	Kind string
 	// Keys are the positions of its keys.
 	Keys []int
@@ -184,10 +185,21 @@ func (d *drawing) groups() {
 	const tokens = 20
 	names, replicas := 0, len("REPLICAS")
 	of := make(map[int][]int)
+	nobody, others := len(d.lookup.Groups)+1, len(d.lookup.Groups)
+	shared := make(map[int]bool)
+	for _, a := range d.lookup.Attempts {
+		for _, i := range a.Keys {
+			shared[i] = shared[i] || a.Host == ""
+		}
+	}
 	for i, k := range d.lookup.Keys {
 		g := k.Group
-		if g < 0 || g >= len(d.lookup.Groups) {
-			g = -1
+		switch {
+		case g >= 0 && g < len(d.lookup.Groups):
+		case shared[i]:
+			g = others
+		default:
+			g = nobody
 		}
 		of[g] = append(of[g], i)
 		names = max(names, width(printable(k.Name)))
@@ -196,21 +208,22 @@ func (d *drawing) groups() {
 	names = min(max(names, len("KEY")), max(d.width-4-2-tokens-2-replicas, 12))
 	d.line("")
 	d.line(d.heading("GROUPS") + d.faint(fmt.Sprintf("%s  %*s  %s", pad("", names-2), tokens, "TOKEN", "REPLICAS")))
-	for g := range len(d.lookup.Groups) + 1 {
-		var head string
+	for g := range nobody + 1 {
+		head := plural(len(of[g]), "key")
 		switch {
 		case g < len(d.lookup.Groups):
 			host := d.lookup.Groups[g].Host
-			head = fmt.Sprintf("%d → %s %s", g+1, d.letters[host], host)
+			to := fmt.Sprintf("%d → %s %s", g+1, d.letters[host], host)
 			if rack := d.rack(host); rack != "" {
-				head += ", rack " + rack
+				to += ", rack " + rack
 			}
-			head += ": " + plural(len(of[g]), "key")
-		case len(of[-1]) > 0:
-			g = -1
-			head = plural(len(of[g]), "key") + " asked of nobody: shed, or no replica can be asked"
-		default:
+			head = to + ": " + head
+		case len(of[g]) == 0:
 			continue
+		case g == others:
+			head += " read by another lookup at the same time"
+		default:
+			head += " asked of nobody: shed, or no replica can be asked"
 		}
 		d.line(head)
 		for _, i := range of[g] {

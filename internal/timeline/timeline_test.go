@@ -157,3 +157,19 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("gone") }
 func TestAWriterThatFailsIsReported(t *testing.T) {
 	assert.ErrorContains(t, Draw(broken{}, quick(), Options{}), "gone")
 }
+
+func TestReadsOfOtherLookupsAreNamed(t *testing.T) {
+	l := &Lookup{
+		Hosts: six[:1], Groups: []Group{{six[0].Addr}}, Elapsed: 5 * ms, Deadline: 50 * ms,
+		Keys: []Key{{Name: "mine", Group: 0, Replicas: replicas(0)}, {Name: "theirs", Group: -1, Replicas: replicas(0)}},
+		Attempts: []Attempt{
+			{Host: six[0].Addr, Kind: "first", Keys: []int{0}, End: 5 * ms, HedgeAfter: 15 * ms, Outcome: "won"},
+			{Kind: "coalesced", Keys: []int{1}, End: 2 * ms, HedgeAfter: -1, Outcome: "won"},
+		},
+	}
+	var out bytes.Buffer
+	require.NoError(t, Draw(&out, l, Options{Width: 80}))
+	assert.Contains(t, out.String(), "1 key read by another lookup at the same time\n    theirs")
+	assert.Regexp(t, `(?m)^coalesced +1 `, out.String())
+	assert.NotContains(t, out.String(), "nobody")
+}
