@@ -131,8 +131,11 @@ func prerequisites(ctx context.Context, folders []string, needMaven bool, progre
 		return found, maven, nil
 	}
 	found, maven, err := look()
-	if err == nil || ctx.Err() != nil {
-		return found, maven, err
+	if err == nil {
+		return found, maven, nil
+	}
+	if ended := ctx.Err(); ended != nil { // which no JDK could have answered
+		return jdk{}, "", ended
 	}
 	apt, aptErr := exec.LookPath("apt-get")
 	command := "apt-get install -y " + strings.Join(debianPackages, " ")
