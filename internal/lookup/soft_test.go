@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -266,39 +267,43 @@ func TestOptionalKeysAreShedUnread(t *testing.T) {
 		"needed ones that are repeated keep in step": {[]string{"o", "a", "a", "b"}, []bool{true, false, false, false}, true, "SFFF", []string{"a", "b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t)
-			read := make(chan string, 10)
-			f.reads = func(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
-				for _, k := range q.Keys {
-					read <- string(k.Routing())
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				read := make(chan string, 10)
+				f.reads = func(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
+					for _, k := range q.Keys {
+						read <- string(k.Routing())
+					}
+					return echo(ctx, q)
 				}
-				return echo(ctx, q)
-			}
-			asked := keys(t, tc.names...)
-			resp, err := f.Get(t.Context(), &lookup.Request{Table: f.table(t), Keys: asked, Optional: tc.optional, ShedOptional: tc.shed, Trace: true})
-			require.NoError(t, err)
-			close(read)
-			var got []string
-			for k := range read {
-				got = append(got, k)
-			}
-			assert.ElementsMatch(t, tc.read, got)
-			assert.Equal(t, tc.statuses, statuses(resp.Results))
-			for i, r := range resp.Results {
-				if r.Status == partition.Shed {
-					assert.ErrorIs(t, r.Err, lookup.ErrOptionalShed)
-					assert.True(t, lookup.Agreed(&r))
-					assert.Equal(t, -1, resp.Plan.Keys[i].Group)
-				} else {
-					assert.Equal(t, asked[i].Routing(), r.Rows[0][0])
-					assert.GreaterOrEqual(t, resp.Plan.Keys[i].Group, 0)
+				asked := keys(t, tc.names...)
+				resp, err := f.Get(t.Context(), &lookup.Request{Table: f.table(t), Keys: asked, Optional: tc.optional, ShedOptional: tc.shed, Trace: true})
+				require.NoError(t, err)
+				close(read)
+				var got []string
+				for k := range read {
+					got = append(got, k)
 				}
-			}
-			for _, a := range resp.Attempts {
-				for _, i := range a.Keys {
-					assert.False(t, i < len(tc.optional) && tc.optional[i] && tc.statuses[i] == 'S')
+				assert.ElementsMatch(t, tc.read, got)
+				assert.Equal(t, tc.statuses, statuses(resp.Results))
+				for i, r := range resp.Results {
+					if r.Status == partition.Shed {
+						assert.ErrorIs(t, r.Err, lookup.ErrOptionalShed)
+						assert.True(t, lookup.Agreed(&r))
+						assert.Equal(t, -1, resp.Plan.Keys[i].Group)
+					} else {
+						assert.Equal(t, asked[i].Routing(), r.Rows[0][0])
+						assert.GreaterOrEqual(t, resp.Plan.Keys[i].Group, 0)
+					}
 				}
-			}
+				refused := strings.Count(tc.statuses, "S")
+				assert.Equal(t, refused, resp.Stats.Refused, "they break no promise")
+				for _, a := range resp.Attempts {
+					for _, i := range a.Keys {
+						assert.False(t, i < len(tc.optional) && tc.optional[i] && tc.statuses[i] == 'S')
+					}
+				}
+			})
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -156,23 +157,25 @@ func TestTheClientOfTheContextIsAsked(t *testing.T) {
 }
 
 func TestTheDeadlineIsThatOfTheService(t *testing.T) {
-	tbl := products(t) // whose timeout is 125 ms
-	bounded, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	for name, c := range map[string]struct {
-		ctx     context.Context
-		timeout time.Duration
-		want    time.Duration
-	}{
-		"that of the table":                      {t.Context(), 0, 125 * time.Millisecond},
-		"that of the request before the table's": {t.Context(), time.Second, time.Second},
-		"that of the call before the table's":    {bounded, 0, 50 * time.Millisecond},
-		"the earlier of call and request":        {bounded, 20 * time.Millisecond, 20 * time.Millisecond},
-		"the earlier, if that is the call":       {bounded, time.Second, 50 * time.Millisecond},
-	} {
-		got := deadlineOf(c.ctx, &lookup.Request{Table: tbl, Timeout: c.timeout})
-		assert.InDelta(t, c.want.Seconds(), time.Until(got).Seconds(), 0.045, name)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		tbl := products(t) // whose timeout is 125 ms
+		bounded, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		for name, c := range map[string]struct {
+			ctx     context.Context
+			timeout time.Duration
+			want    time.Duration
+		}{
+			"that of the table":                      {t.Context(), 0, 125 * time.Millisecond},
+			"that of the request before the table's": {t.Context(), time.Second, time.Second},
+			"that of the call before the table's":    {bounded, 0, 50 * time.Millisecond},
+			"the earlier of call and request":        {bounded, 20 * time.Millisecond, 20 * time.Millisecond},
+			"the earlier, if that is the call":       {bounded, time.Second, 50 * time.Millisecond},
+		} {
+			got := deadlineOf(c.ctx, &lookup.Request{Table: tbl, Timeout: c.timeout})
+			assert.Equal(t, c.want, time.Until(got), name)
+		}
+	})
 }
 
 func TestWhatAdmissionIsTold(t *testing.T) {
@@ -184,4 +187,6 @@ func TestWhatAdmissionIsTold(t *testing.T) {
 	}
 	assert.Equal(t, admission.Outcome{Answered: 2, Late: 2}, ended(of(partition.Found, partition.NotFound, partition.TimedOut, partition.Shed,
 		partition.Unavailable, partition.Failed, partition.TooLarge)))
+	agreed := []partition.Result{{Status: partition.Shed, Err: lookup.ErrOptionalShed}, {Status: partition.TimedOut, Err: lookup.ErrSoftDeadline}}
+	assert.Equal(t, admission.Outcome{}, ended(agreed), "keys that the caller did without say nothing about the hosts")
 }
