@@ -12,8 +12,8 @@ import (
 
 // The sample data of the demo.
 const (
-	demoProducts = 20_000
-	demoUsers    = 2_000
+	demoProducts = 5_000
+	demoUsers    = 500
 	demoFeatures = 6
 	demoWriters  = 64
 )

@@ -11,6 +11,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/bench"
 	"github.com/qosproxy/qosproxy/internal/cassandra"
 	"github.com/qosproxy/qosproxy/internal/devcluster"
+	"github.com/qosproxy/qosproxy/internal/experiment"
 )
 
 // benchProfile has a column of every type that a profile may have.
@@ -49,7 +50,7 @@ func testBench(t *testing.T, p *proxy, cluster *devcluster.Cluster, client *cass
 		d, err := bench.NewDriver(bench.Open{
 			Data: data, Cassandra: cfg, Consistency: "LOCAL_ONE", SpeculativeRetry: "15ms", HedgeBudget: 0.02, Timeout: 10 * time.Second,
 			GRPC: p.Addr("grpc"), HTTP: p.Addr("http"),
-		}, bench.Meter{Admin: p.Addr("admin"), Nodes: func() (map[string]float64, error) { return cpuOf(cluster) }})
+		}, bench.Meter{Admin: p.Addr("admin"), Nodes: func() (map[string]bench.NodeCPU, error) { return experiment.NodeCPU(cluster) }})
 		require.NoError(t, err)
 		t.Cleanup(d.Close)
 		return d
@@ -70,6 +71,7 @@ func testBench(t *testing.T, p *proxy, cluster *devcluster.Cluster, client *cass
 		assert.Equal(t, c.Lookups, c.OK, "%s: %v", run.Target, c)
 		assert.Zero(t, c.WrongRows+c.MissingKeys, "%s: %v", run.Target, c)
 		assert.NotNil(t, run.Rounds[0].PerLookup.CassandraCPUMillis)
+		assert.NotNil(t, run.Rounds[0].PerLookup.CompilerCPUMillis)
 		assert.Equal(t, bench.IsProxy(run.Target), run.Rounds[0].PerLookup.ProxyCPUMillis != nil, run.Target)
 	}
 	wrong, err := bench.Compare(t.Context(), driver(2).Contenders("", bench.Targets...), load)
@@ -77,17 +79,4 @@ func testBench(t *testing.T, p *proxy, cluster *devcluster.Cluster, client *cass
 	for _, run := range wrong {
 		assert.NotZero(t, run.Rounds[0].Counts.WrongRows, run.Target)
 	}
-}
-
-// cpuOf returns the CPU time of every node.
-func cpuOf(cluster *devcluster.Cluster) (map[string]float64, error) {
-	out := map[string]float64{}
-	for _, n := range cluster.Nodes() {
-		spent, err := n.CPUSeconds()
-		if err != nil {
-			return nil, err
-		}
-		out[n.Addr()] = spent
-	}
-	return out, nil
 }

@@ -25,10 +25,15 @@ import (
 
 // The load of the fault tests.
 const (
-	faultRate    = 50 // lookups per second
-	faultKeys    = 50 // keys per lookup
-	faultLength  = 30 * time.Second
-	beforeLength = 15 * time.Second
+	faultRate = 50 // lookups per second
+	faultKeys = 50 // keys per lookup
+)
+
+// The lengths of a window under a fault, and of those before and after it: in the
+// long run three times as long.
+var (
+	faultLength  = time.Duration(min(scale(10), 30)) * time.Second
+	beforeLength = time.Duration(min(scale(6), 18)) * time.Second
 )
 
 // The promises under a fault.

@@ -91,9 +91,10 @@ func (c *Comparison) late() time.Duration {
 }
 
 // warm loads the contenders in turns, a stage each, until none gets faster by a
-// tenth from one turn to the next, or each was loaded for Warmup. Nodes that have
-// just been booted are many times slower until their code is compiled, which takes
-// the longer the more of them share a machine.
+// tenth from one turn to the next and the nodes' compilers have come to rest, or
+// each was loaded for Warmup. Nodes that have just been booted are many times slower
+// until their code is compiled, which takes the longer the more of them share a
+// machine.
 func (c *Comparison) warm(ctx context.Context, contenders []Contender, tell func(Progress)) error {
 	stage := min(c.Warmup, warmStage)
 	means := make([]float64, len(contenders))
@@ -107,11 +108,17 @@ func (c *Comparison) warm(ctx context.Context, contenders []Contender, tell func
 			if err != nil {
 				return err
 			}
-			faster = faster || turn == 1 || r.Latency.Mean < 0.9*means[i]
+			faster = faster || turn == 1 || r.Latency.Mean < 0.9*means[i] || compiling(&r)
 			means[i] = r.Latency.Mean
 		}
 	}
 	return nil
+}
+
+// compiling tells whether compilers took more than a twentieth of the CPU time of the nodes.
+func compiling(r *report.Round) bool {
+	compiler, rest := r.PerLookup.CompilerCPUMillis, r.PerLookup.CassandraCPUMillis
+	return compiler != nil && rest != nil && *compiler > 0.05*(*compiler+*rest)
 }
 
 // warmStage is how long a contender is loaded at a time while warming up.

@@ -178,6 +178,32 @@ func TestCompareTakesTurns(t *testing.T) {
 	})
 }
 
+func TestCompilersAreNoCostOfALookup(t *testing.T) {
+	before := usage{nodes: map[string]NodeCPU{"a": {5, 4}, "b": {1, 0.5}}}
+	after := usage{nodes: map[string]NodeCPU{"a": {8, 6}, "b": {2, 0.5}}}
+	c, nodes := Meter{Nodes: func() (map[string]NodeCPU, error) { return nil, nil }}.cost(before, after, In, 10, sums{})
+	assert.InDelta(t, 200, *c.CassandraCPUMillis, 1e-9)
+	assert.InDelta(t, 200, *c.CompilerCPUMillis, 1e-9)
+	assert.InDelta(t, 100, nodes["a"], 1e-9)
+	assert.InDelta(t, 100, nodes["b"], 1e-9)
+}
+
+// The compiler takes half of the first ten seconds of a node, and nothing later.
+func TestWarmingUpWaitsForTheCompilers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		d := driverOf(t, map[string]Target{In: &scripted{do: after(time.Millisecond)}})
+		d.meter.Nodes = func() (map[string]NodeCPU, error) {
+			ran := time.Since(begin).Seconds()
+			return map[string]NodeCPU{"a": {Seconds: ran, Compiling: min(ran, 10) / 2}}, nil
+		}
+		runs, err := Compare(t.Context(), d.Contenders("", In), Comparison{Load: Load{Concurrency: 1}, Rounds: 1, Warmup: time.Minute, Length: time.Second})
+		require.NoError(t, err)
+		assert.Equal(t, 15*time.Second+time.Second, time.Since(begin), "five turns of 3 s, the last of them at rest, and the round")
+		assert.Zero(t, *runs[0].Rounds[0].PerLookup.CompilerCPUMillis)
+	})
+}
+
 func TestTargetsAreNamed(t *testing.T) {
 	d := driverOf(t, map[string]Target{})
 	_, err := d.Target(t.Context(), "both")

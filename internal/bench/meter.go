@@ -17,19 +17,25 @@ import (
 
 // Meter reads what Cassandra, the proxy and this process have spent.
 type Meter struct {
-	// Nodes returns the CPU time of each node since it began, in seconds, by
-	// address; nil when the nodes are not on this machine.
-	Nodes func() (map[string]float64, error)
+	// Nodes returns what each node has spent since it began, by address; nil when
+	// the nodes are not on this machine.
+	Nodes func() (map[string]NodeCPU, error)
 	// Admin is the address of the proxy's admin listener, host:port; empty for no
 	// proxy.
 	Admin string
 }
 
+// NodeCPU is the CPU time of a node in seconds.
+type NodeCPU struct {
+	// Seconds is all of it, and Compiling the part of the JVM's compilers.
+	Seconds, Compiling float64
+}
+
 // usage is what has been spent until a moment.
 type usage struct {
-	nodes                    map[string]float64 // CPU seconds by address
-	proxyCPU, clientCPU      float64            // seconds
-	proxyAllocs, clientAlloc float64            // bytes
+	nodes                    map[string]NodeCPU
+	proxyCPU, clientCPU      float64 // seconds
+	proxyAllocs, clientAlloc float64 // bytes
 }
 
 // read reads all meters. What cannot be read is an error, for a cost that is
@@ -89,7 +95,7 @@ func counter(families map[string]*dto.MetricFamily, name string) (float64, error
 }
 
 // cost returns what each of so many lookups cost on average between two readings,
-// and the CPU time of each node in milliseconds. Target tells whether a proxy had a
+// and the CPU time of each node, without its compilers, in milliseconds. Target tells whether a proxy had a
 // part in it.
 func (m Meter) cost(before, after usage, target string, lookups int64, sent sums) (report.Cost, map[string]float64) {
 	if lookups == 0 {
@@ -111,11 +117,14 @@ func (m Meter) cost(before, after usage, target string, lookups int64, sent sums
 	if m.Nodes == nil {
 		return c, nil
 	}
-	total, nodes := 0.0, map[string]float64{}
+	total, compiling, nodes := 0.0, 0.0, map[string]float64{}
 	for address, spent := range after.nodes {
-		nodes[address] = (spent - before.nodes[address]) * 1000 / n
+		was := before.nodes[address]
+		compiled := spent.Compiling - was.Compiling
+		nodes[address] = (spent.Seconds - was.Seconds - compiled) * 1000 / n
 		total += nodes[address]
+		compiling += compiled
 	}
-	c.CassandraCPUMillis = &total
+	c.CassandraCPUMillis, c.CompilerCPUMillis = &total, each(compiling*1000)
 	return c, nodes
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -150,6 +151,12 @@ func TestCluster(t *testing.T) {
 		after, err := nodes[2].CPUSeconds()
 		require.NoError(t, err)
 		assert.Greater(t, after, before+0.5, "CPU time counts over restarts")
+		compiling, err := nodes[2].CompilerSeconds()
+		require.NoError(t, err)
+		if runtime.GOOS == "linux" {
+			assert.Greater(t, compiling, 0.1, "a JVM that has just begun has compiled a lot")
+		}
+		assert.Less(t, compiling, after-before)
 		rows, err := client.Query(t.Context(), "SELECT v FROM ks.one WHERE k = 'survivor'")
 		require.NoError(t, err)
 		assert.Len(t, rows, 1)

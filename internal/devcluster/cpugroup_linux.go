@@ -15,9 +15,17 @@ import (
 // cpuGroup is the folder of a control group with a CPU quota; empty for none.
 type cpuGroup string
 
-// quotaPeriod is the time over which the quota counts, in microseconds: the
-// kernel's default, and that of container runtimes.
-const quotaPeriod = 100_000
+// quotaPeriod is the time over which a quota counts, in microseconds. The quota is
+// a millisecond at least, the kernel's minimum. From a tenth of a CPU on the period
+// is so short that the process is slow all the time; below, it is the kernel's
+// default and that of container runtimes, in which the process stands still for most
+// of each period.
+func quotaPeriod(fraction float64) int {
+	if fraction >= 0.1 {
+		return 10_000
+	}
+	return 100_000
+}
 
 // newCPUGroup makes a control group for one node, by version 1 or 2 of the
 // interface, whichever has the cpu controller.
@@ -84,8 +92,9 @@ func delegateCPU(parent string) error {
 
 // limit moves the process into the group and sets its quota; 0 is none.
 func (g cpuGroup) limit(pid int, fraction float64) error {
-	quota := int(fraction * quotaPeriod)
-	settings := map[string]string{"cpu.max": fmt.Sprintf("%d %d", quota, quotaPeriod)}
+	period := quotaPeriod(fraction)
+	quota := int(fraction * float64(period))
+	settings := map[string]string{"cpu.max": fmt.Sprintf("%d %d", quota, period)}
 	if fraction == 0 {
 		settings["cpu.max"] = "max"
 	}
@@ -94,7 +103,7 @@ func (g cpuGroup) limit(pid int, fraction float64) error {
 			quota = -1
 		}
 		settings = map[string]string{
-			"cpu.cfs_period_us": strconv.Itoa(quotaPeriod),
+			"cpu.cfs_period_us": strconv.Itoa(period),
 			"cpu.cfs_quota_us":  strconv.Itoa(quota),
 		}
 	}

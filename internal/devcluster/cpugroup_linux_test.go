@@ -29,6 +29,8 @@ func TestCPUGroupLimitsAProcess(t *testing.T) {
 	}
 	require.NoError(t, group.limit(busy.Process.Pid, 0.05))
 	assert.Less(t, spends(), 0.1)
+	require.NoError(t, group.limit(busy.Process.Pid, 0.1))
+	assert.Less(t, spends(), 0.15, "over a shorter period")
 	require.NoError(t, group.limit(busy.Process.Pid, 0))
 	assert.Greater(t, spends(), 0.15, "without a limit")
 	require.NoError(t, busy.Process.Kill())

@@ -51,6 +51,8 @@ func (n *Node) command(in install) []string {
 		"-Xms128M", fmt.Sprintf("-Xmx%dM", n.cluster.cfg.HeapMB), "-Xss384k", "-XX:MaxDirectMemorySize=256M",
 		// The performance data file would outlive a killed JVM.
 		"-XX:+PerfDisableSharedMem", "-XX:+ExitOnOutOfMemoryError",
+		// The time of a compiler thread that has ended could no longer be told apart.
+		"-XX:-UseDynamicNumberOfCompilerThreads",
 		"-Djava.io.tmpdir="+n.dir, "-Duser.home="+n.dir,
 		"-Dio.netty.tryReflectionSetAccessible=true", "-Djdk.attach.allowAttachSelf=true",
 		"-Dlogback.configurationFile="+filepath.Join(n.dir, "logback.xml"),

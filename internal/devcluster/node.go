@@ -254,9 +254,25 @@ func (n *Node) CPUSeconds() (float64, error) {
 	return (spent + now).Seconds(), nil
 }
 
+// CompilerSeconds is the part of CPUSeconds that the JIT compilers of the running
+// process have spent, in seconds; 0 when it is not running, and on other systems
+// than Linux, which do not tell.
+func (n *Node) CompilerSeconds() (float64, error) {
+	pid := n.PID()
+	if pid == 0 {
+		return 0, nil
+	}
+	spent, err := compilerCPU(pid)
+	if err != nil {
+		return 0, fmt.Errorf("CPU time of the compilers of node %d: %w", n.number, err)
+	}
+	return spent.Seconds(), nil
+}
+
 // LimitCPU holds the node's process to a share of one CPU by a control group:
-// 0.05 is 5 % of one, 2 is two of them, 0 lifts the limit. The smallest is 0.01. The
-// limit ends with the process. It needs Linux and a writable cpu controller,
+// 0.05 is 5 % of one, 2 is two of them, 0 lifts the limit. The smallest is 0.01. Below
+// 0.1 the process works for some milliseconds in every 100 and stands still for the
+// others; from 0.1 on the share counts over 10 ms. The limit ends with the process. It needs Linux and a writable cpu controller,
 // which usually means root; the error says what was not possible.
 func (n *Node) LimitCPU(fraction float64) error {
 	if fraction != 0 && (fraction < 0.01 || fraction > 1024) {

@@ -17,14 +17,44 @@ const userHertz = 100
 // processCPU returns the user and system time of a process, all its threads
 // included (proc(5), fields 14 and 15 of stat).
 func processCPU(pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return statCPU(fmt.Sprintf("/proc/%d/stat", pid))
+}
+
+// compilerCPU returns the time of the threads of a JVM that compile its code.
+func compilerCPU(pid int) (time.Duration, error) {
+	names, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/comm", pid))
+	if err != nil {
+		return 0, err
+	}
+	var total time.Duration
+	for _, name := range names {
+		comm, err := os.ReadFile(name)
+		if err != nil {
+			continue // the thread has ended
+		}
+		// The kernel cuts "C2 CompilerThread0" after fifteen bytes.
+		if kind, ok := strings.CutSuffix(string(comm), " CompilerThre\n"); !ok || kind != "C1" && kind != "C2" {
+			continue
+		}
+		spent, err := statCPU(filepath.Join(filepath.Dir(name), "stat"))
+		if err != nil {
+			return 0, err
+		}
+		total += spent
+	}
+	return total, nil
+}
+
+// statCPU returns the user and system time in the stat file of a process or thread.
+func statCPU(path string) (time.Duration, error) {
+	stat, err := os.ReadFile(path)
 	if err != nil {
 		return 0, err
 	}
 	// The name of the command, field 2, may hold blanks and parentheses.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+		return 0, fmt.Errorf("%s has %d fields", path, len(fields))
 	}
 	user, err := strconv.ParseInt(fields[11], 10, 64)
 	if err != nil {

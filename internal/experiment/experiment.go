@@ -73,7 +73,7 @@ func (lab *Lab) comparison(load bench.Load) bench.Comparison {
 	return bench.Comparison{
 		Load: load, SLA: operating, Seed: lab.Seed, Progress: lab.Progress,
 		Rounds: pick(lab, 3, 5),
-		Warmup: pick(lab, 30*time.Second, 60*time.Second),
+		Warmup: pick(lab, 90*time.Second, 180*time.Second),
 		Length: pick(lab, 5*time.Second, 20*time.Second),
 	}
 }

@@ -205,21 +205,27 @@ func (s *Site) Open(p *Proxy) bench.Open {
 
 // Meter reads what the nodes and the proxy, which may be nil, spend.
 func (s *Site) Meter(p *Proxy) bench.Meter {
-	m := bench.Meter{Nodes: s.nodeCPU}
+	m := bench.Meter{Nodes: func() (map[string]bench.NodeCPU, error) { return NodeCPU(s.Cluster) }}
 	if p != nil {
 		m.Admin = p.Admin
 	}
 	return m
 }
 
-func (s *Site) nodeCPU() (map[string]float64, error) {
-	out := map[string]float64{}
-	for _, n := range s.Cluster.Nodes() {
+// NodeCPU returns what each node of a cluster has spent since it began, by address,
+// as a bench.Meter wants it.
+func NodeCPU(cluster *devcluster.Cluster) (map[string]bench.NodeCPU, error) {
+	out := map[string]bench.NodeCPU{}
+	for _, n := range cluster.Nodes() {
 		spent, err := n.CPUSeconds()
 		if err != nil {
 			return nil, err
 		}
-		out[n.Addr()] = spent
+		compiling, err := n.CompilerSeconds()
+		if err != nil {
+			return nil, err
+		}
+		out[n.Addr()] = bench.NodeCPU{Seconds: spent, Compiling: compiling}
 	}
 	return out, nil
 }

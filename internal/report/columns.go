@@ -31,6 +31,7 @@ func (r *Report) columns() []column {
 		{cost, "sub-q.", "sub-queries", SubQueries, false},
 		{cost, "hedges", "hedges", Hedges, false},
 		{cpu, "Cass.", "CPU of Cassandra, ms", CassandraCPU, true},
+		{cpu, "JIT", "CPU of Cassandra's compilers, ms", CompilerCPU, false},
 		{cpu, "proxy", "CPU of the proxy, ms", ProxyCPU, false},
 		{cpu, "client", "CPU of the client, ms", ClientCPU, false},
 		{memory, "proxy", "KiB allocated by the proxy", kibibytes(ProxyAlloc), false},

@@ -12,6 +12,7 @@ var (
 	P999         Figure = millis(func(l *Latency) float64 { return l.P999 })
 	Max          Figure = millis(func(l *Latency) float64 { return l.Max })
 	CassandraCPU Figure = func(r *Round) *float64 { return r.PerLookup.CassandraCPUMillis }
+	CompilerCPU  Figure = func(r *Round) *float64 { return r.PerLookup.CompilerCPUMillis }
 	ProxyCPU     Figure = func(r *Round) *float64 { return r.PerLookup.ProxyCPUMillis }
 	ClientCPU    Figure = func(r *Round) *float64 { return r.PerLookup.ClientCPUMillis }
 	TotalCPU     Figure = totalCPU
@@ -37,8 +38,8 @@ func millis(of func(*Latency) float64) Figure {
 	}
 }
 
-// totalCPU is the CPU time of Cassandra, proxy and client together, of those that
-// can be seen; nil when none can.
+// totalCPU is the CPU time of Cassandra without its compilers, proxy and client
+// together, of those that can be seen; nil when none can.
 func totalCPU(r *Round) *float64 {
 	var sum *float64
 	for _, figure := range []Figure{CassandraCPU, ProxyCPU, ClientCPU} {

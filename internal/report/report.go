@@ -140,10 +140,13 @@ type Quantile struct {
 // Cost is what one lookup cost on average. A figure that does not apply or
 // cannot be seen is nil.
 type Cost struct {
-	// CassandraCPUMillis is the CPU time of all nodes, ProxyCPUMillis that of the
-	// proxy and ClientCPUMillis that of the load generator, in milliseconds. For
-	// grouped, which plans in the client, the proxy's is nil.
+	// CassandraCPUMillis is the CPU time of all nodes without that of their JVMs'
+	// compilers, which is CompilerCPUMillis: a node that has run for a while compiles
+	// no more. ProxyCPUMillis is that of the proxy and ClientCPUMillis that of the
+	// load generator; all in milliseconds. For grouped, which plans in the client, the
+	// proxy's is nil.
 	CassandraCPUMillis *float64 `json:"cassandra_cpu_ms,omitempty"`
+	CompilerCPUMillis  *float64 `json:"compiler_cpu_ms,omitempty"`
 	ProxyCPUMillis     *float64 `json:"proxy_cpu_ms,omitempty"`
 	ClientCPUMillis    *float64 `json:"client_cpu_ms,omitempty"`
 	// SubQueries were sent to nodes, of which Hedges because a group was late and
