@@ -42,15 +42,19 @@ mix:
 func testBench(t *testing.T, p *proxy, cluster *devcluster.Cluster, client *cassandra.Client) {
 	profile, err := bench.ParseProfile([]byte(benchProfile))
 	require.NoError(t, err)
-	driver := func(seed uint64) *bench.Driver {
+	driver := func(seed uint64, change ...func(*bench.Open)) *bench.Driver {
 		data, err := bench.NewDataset(profile, seed)
 		require.NoError(t, err)
 		cfg := cassandra.Default()
 		cfg.ContactPoints, cfg.Logger = cluster.ContactPoints(), slog.New(slog.DiscardHandler)
-		d, err := bench.NewDriver(bench.Open{
+		open := bench.Open{
 			Data: data, Cassandra: cfg, Consistency: "LOCAL_ONE", SpeculativeRetry: "15ms", HedgeBudget: 0.02, Timeout: 10 * time.Second,
 			GRPC: p.Addr("grpc"), HTTP: p.Addr("http"),
-		}, bench.Meter{Admin: p.Addr("admin"), Nodes: func() (map[string]bench.NodeCPU, error) { return experiment.NodeCPU(cluster) }})
+		}
+		for _, do := range change {
+			do(&open)
+		}
+		d, err := bench.NewDriver(open, bench.Meter{Admin: p.Addr("admin"), Nodes: func() (map[string]bench.NodeCPU, error) { return experiment.NodeCPU(cluster) }})
 		require.NoError(t, err)
 		t.Cleanup(d.Close)
 		return d
@@ -74,6 +78,12 @@ func testBench(t *testing.T, p *proxy, cluster *devcluster.Cluster, client *cass
 		assert.NotNil(t, run.Rounds[0].PerLookup.CompilerCPUMillis)
 		assert.Equal(t, bench.IsProxy(run.Target), run.Rounds[0].PerLookup.ProxyCPUMillis != nil, run.Target)
 	}
+	one := driver(1, func(o *bench.Open) {
+		o.OnlyContactPoints, o.Cassandra.LocalDC, o.Cassandra.ContactPoints = true, "dc1", o.Cassandra.ContactPoints[:1]
+	})
+	through, err := bench.Compare(t.Context(), one.Contenders("", bench.In), load)
+	require.NoError(t, err)
+	assert.NotZero(t, through[0].Rounds[0].Counts.OK, "one coordinator for all")
 	wrong, err := bench.Compare(t.Context(), driver(2).Contenders("", bench.Targets...), load)
 	require.NoError(t, err)
 	for _, run := range wrong {

@@ -60,9 +60,10 @@ func OpenPlain(ctx context.Context, cfg PlainConfig) (*Plain, error) {
 		d.PoolConfig.HostSelectionPolicy = gocql.RoundRobinHostPolicy()
 	} else {
 		d.PoolConfig.HostSelectionPolicy = gocql.TokenAwareHostPolicy(gocql.RoundRobinHostPolicy(), gocql.ShuffleReplicas())
-	}
-	if complete.LocalDC != "" {
-		d.HostFilter = gocql.DataCenterHostFilter(complete.LocalDC)
+		// Hosts that were not looked up have no datacenter: the filter would drop them all.
+		if complete.LocalDC != "" {
+			d.HostFilter = gocql.DataCenterHostFilter(complete.LocalDC)
+		}
 	}
 	s, err := newSession(ctx, d)
 	if err != nil {
