@@ -23,6 +23,13 @@ const (
 	traceresponse = "traceresponse"
 )
 
+// The same as net/http has them in a map of headers.
+var (
+	traceparentHeader   = http.CanonicalHeaderKey(traceparent)
+	tracestateHeader    = http.CanonicalHeaderKey(tracestate)
+	traceresponseHeader = http.CanonicalHeaderKey(traceresponse)
+)
+
 // The calls that read.
 var (
 	doorBatchGet       = tracing.GRPC(qosproxyv1.QosProxy_BatchGet_FullMethodName)
@@ -61,14 +68,14 @@ func (c *call) traceGRPC(ctx context.Context, door *tracing.Door) {
 
 // traceHTTP begins the span of a call by HTTP.
 func (c *call) traceHTTP(w http.ResponseWriter, r *http.Request, door *tracing.Door) {
-	if header := r.Header.Get(traceparent); header != "" {
-		c.parent = tracing.ParseParent(header)
+	if values := r.Header[traceparentHeader]; len(values) > 0 {
+		c.parent = tracing.ParseParent(values[0])
 	}
 	c.span = c.server.deps.Tracer.Begin(c.parent, func() string {
-		return strings.Join(r.Header.Values(tracestate), ",")
+		return strings.Join(r.Header[tracestateHeader], ",")
 	}, door, c.start)
 	if c.span != nil {
-		w.Header().Set(traceresponse, c.span.Traceresponse())
+		w.Header()[traceresponseHeader] = []string{c.span.Traceresponse()}
 	}
 }
 
