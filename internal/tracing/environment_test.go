@@ -121,6 +121,13 @@ func TestTraceparentIsReadAsOpenTelemetryDoes(t *testing.T) {
 		if got.Valid() {
 			valid++
 		}
+		if len(h) == 56 && strings.HasPrefix(h, "00-") && h[55] == '-' {
+			// The library takes it, against the specification: version 00 ends there.
+			if got.Valid() {
+				t.Fatalf("%q is longer than version 00 may be", h)
+			}
+			return
+		}
 		if got != oracle(h) {
 			t.Fatalf("%q: got %v, OpenTelemetry has %v", h, got, oracle(h))
 		}

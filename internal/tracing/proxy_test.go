@@ -59,7 +59,13 @@ func (l *lines) String() string {
 	return l.buf.String()
 }
 
-const hedgeDelay = 5 * time.Millisecond
+const (
+	// hedgeDelay is such that a hedge, which is hedged itself after four times as
+	// long, is answered before on a machine that is busy.
+	hedgeDelay = 100 * time.Millisecond
+	// never is one that nothing takes.
+	never = time.Minute
+)
 
 // start starts a proxy over three hosts that all have every key, and that reader
 // answers for.

@@ -85,7 +85,7 @@ func TestNoKeyLeavesTheProxyInATrace(t *testing.T) {
 		path := "/v1/shop/products/" + url.PathEscape(key)
 		switch rapid.IntRange(0, 8).Draw(rt, "way") {
 		case 0:
-			_, _ = p.rpc.BatchGet(metadata.AppendToOutgoingContext(t.Context(), "x-key", key), batch(key, "other", key))
+			_, _ = p.rpc.BatchGet(metadata.AppendToOutgoingContext(t.Context(), "x-key-bin", key), batch(key, "other", key))
 		case 1:
 			in := batch(key)
 			in.Columns = []string{key}
@@ -110,10 +110,10 @@ func TestNoKeyLeavesTheProxyInATrace(t *testing.T) {
 	})
 	p.flush(t)
 	spans, _ := c.received()
-	require.Len(t, sorted(spans).lookup, lookups, "each is recorded")
+	require.Equal(t, lookups, len(sorted(spans).lookup), "each is recorded") //nolint:testifylint // A list of all is no help.
 	export := c.bytes(t)
 	for _, k := range keys {
 		assert.Empty(t, tells(export, k), k)
 	}
-	assert.Equal(t, "plain", tells(export, "SELECT shop.products"), "control: what is there is found")
+	assert.NotEmpty(t, tells(export, "SELECT shop.products"), "control: what is there is found")
 }

@@ -60,7 +60,7 @@ func TestACollectorThatIsGoneCostsLookupsNothing(t *testing.T) {
 				t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
 				t.Setenv("OTEL_TRACES_SAMPLER", "always_on")
 				t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "60")
-				p := start(t, found, nil)
+				p := startHedging(t, found, nil, never)
 				for range lookups {
 					out, err := p.rpc.BatchGet(t.Context(), batch("sku-1", "sku-2"))
 					require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestACollectorThatIsGoneCostsLookupsNothing(t *testing.T) {
 
 func TestSpansThatAreTakenAreCounted(t *testing.T) {
 	collect(t, "grpc")
-	p := start(t, found, nil)
+	p := startHedging(t, found, nil, never)
 	p.post(t, map[string]any{"keys": []string{"a"}}, "traceparent", recorded)
 	assert.Equal(t, map[string]int{"exported": 0, "failed": 0, "dropped": 0}, spansBy(t, p.registry))
 	p.flush(t)
@@ -97,7 +97,7 @@ func TestACollectorThatRefusesIsCountedAsFailed(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
 	defer s.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", s.URL+"/elsewhere")
-	p := start(t, found, nil)
+	p := startHedging(t, found, nil, never)
 	p.post(t, map[string]any{"keys": []string{"a"}}, "traceparent", recorded)
 	p.flush(t)
 	assert.Equal(t, map[string]int{"exported": 0, "failed": 3, "dropped": 0}, spansBy(t, p.registry))
@@ -118,7 +118,7 @@ func TestWithoutAnEndpointNothingIsTraced(t *testing.T) {
 			require.NoError(t, err)
 			assert.Nil(t, tracer)
 			assert.NoError(t, tracer.Close(t.Context()))
-			p := start(t, found, nil)
+			p := startHedging(t, found, nil, never)
 			resp := p.post(t, map[string]any{"keys": []string{"a"}}, "traceparent", recorded)
 			assert.Equal(t, http.StatusOK, resp.StatusCode)
 			assert.Empty(t, resp.Header.Get("traceresponse"))

@@ -155,14 +155,14 @@ func attempt(host, kind, outcome string, hedgeAfter time.Duration) map[string]an
 func TestAFailedAttemptSaysWhyAndItsFailoverIsOfTheSameGroup(t *testing.T) {
 	c := collect(t, "grpc")
 	failed := false
-	p := start(t, func(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
+	p := startHedging(t, func(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
 		if failed {
 			return found(ctx, q)
 		}
 		failed = true
 		q.Settled()
 		return nil, &executor.ReadError{Reason: executor.ReasonOverloaded, Err: context.Canceled}
-	}, nil)
+	}, nil, never)
 	p.post(t, map[string]any{"keys": []string{"sku-1"}}, "traceparent", recorded)
 	p.flush(t)
 	spans, _ := c.received()
@@ -193,7 +193,7 @@ func TestWhoRecordsDecidesTheCaller(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			to := collect(t, "http/protobuf")
 			t.Setenv("OTEL_TRACES_SAMPLER", c.sampler)
-			p := start(t, found, nil)
+			p := startHedging(t, found, nil, never)
 			resp := p.post(t, map[string]any{"keys": []string{"sku-1"}}, "traceparent", c.header)
 			assert.Equal(t, c.want > 0, resp.Header.Get("traceresponse") != "")
 			p.flush(t)
@@ -210,7 +210,7 @@ func TestALookupThatIsRefusedIsASpanWithAStatus(t *testing.T) {
 	full, err := admitted.Admit(admission.Ask{Client: identity.Anonymous, Table: "shop.products", Keys: 1 << 20})
 	require.NoError(t, err)
 	defer full.Release(admission.Outcome{})
-	p := start(t, found, admitted)
+	p := startHedging(t, found, admitted, never)
 	resp := p.post(t, map[string]any{"keys": []string{"sku-1", "sku-2"}}, "traceparent", recorded)
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 	p.send(t, http.MethodPost, "/v1/shop/products:batchGet", "{", "traceparent", recorded)
@@ -241,7 +241,7 @@ func TestKeysThatAnotherLookupReadsAreASpan(t *testing.T) {
 		reading <- struct{}{}
 		<-let
 		return found(ctx, q)
-	}, nil, 20*time.Second)
+	}, nil, never)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", recorded)
 	// That the second waits for the first cannot be seen from here.
 	for wait, met := time.Millisecond, false; !met; wait *= 2 {
