@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -17,10 +18,7 @@ import (
 func TestEnvironment(t *testing.T) {
 	on := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317"}
 	with := func(pairs ...string) map[string]string {
-		out := map[string]string{}
-		for k, v := range on {
-			out[k] = v
-		}
+		out := maps.Clone(on)
 		for i := 0; i < len(pairs); i += 2 {
 			out[pairs[i]] = pairs[i+1]
 		}

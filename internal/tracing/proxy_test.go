@@ -179,15 +179,21 @@ func batch(keys ...string) *qosproxyv1.BatchGetRequest {
 	return in
 }
 
-// post asks by HTTP. The answer's body is read and dropped.
-func (p *proxy) post(t testing.TB, body any, headers ...string) *http.Response {
+// reply is an answer by HTTP without its body.
+type reply struct {
+	StatusCode int
+	Header     http.Header
+}
+
+// post asks by HTTP.
+func (p *proxy) post(t testing.TB, body any, headers ...string) reply {
 	t.Helper()
 	text, err := json.Marshal(body)
 	require.NoError(t, err)
 	return p.send(t, http.MethodPost, "/v1/shop/products:batchGet", string(text), headers...)
 }
 
-func (p *proxy) send(t testing.TB, method, path, body string, headers ...string) *http.Response {
+func (p *proxy) send(t testing.TB, method, path, body string, headers ...string) reply {
 	t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), method, "http://"+p.Addr("http").String()+path, bytes.NewBufferString(body))
 	require.NoError(t, err)
@@ -197,5 +203,5 @@ func (p *proxy) send(t testing.TB, method, path, body string, headers ...string)
 	resp, err := http.DefaultClient.Do(r)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	return resp
+	return reply{resp.StatusCode, resp.Header}
 }

@@ -34,7 +34,10 @@ func newSender(exporter sdktrace.SpanExporter, room int, to prometheus.Registere
 	if err != nil {
 		return nil, err
 	}
-	s := &sender{exporter: exporter, metrics: m, trouble: &occasional{log: log}, room: int64(room)}
+	s := &sender{exporter: exporter, metrics: m, room: int64(room)}
+	s.trouble = &occasional{say: func(err error, spans int) {
+		log.Warn("traces cannot be sent; lookups are not affected", "error", err, "spans", spans)
+	}}
 	s.aborted, s.abort = context.WithCancel(context.Background())
 	// The rest of OTEL_BSP_* is read by the SDK.
 	s.batches = sdktrace.NewBatchSpanProcessor(exports{s}, sdktrace.WithMaxQueueSize(room))
@@ -79,7 +82,7 @@ func (e exports) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan)
 	e.sender.waiting.Add(int64(-n))
 	if err != nil {
 		e.sender.metrics.failed.Add(float64(n))
-		e.sender.trouble.note("traces cannot be sent; lookups are not affected", err, n)
+		e.sender.trouble.note(err, n)
 		return nil
 	}
 	e.sender.metrics.exported.Add(float64(n))
@@ -95,19 +98,20 @@ const quiet = time.Minute
 // occasional logs the first trouble at once, and what comes within a minute with
 // the first after it.
 type occasional struct {
-	log *slog.Logger
+	// say logs one.
+	say func(err error, spans int)
 
 	mu    sync.Mutex
 	last  time.Time
 	spans int
 }
 
-func (o *occasional) note(message string, err error, spans int) {
+func (o *occasional) note(err error, spans int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.spans += spans
 	if now := time.Now(); o.last.IsZero() || now.Sub(o.last) >= quiet {
-		o.log.Warn(message, "error", err, "spans", o.spans)
+		o.say(err, o.spans)
 		o.last, o.spans = now, 0
 	}
 }
@@ -115,7 +119,7 @@ func (o *occasional) note(message string, err error, spans int) {
 // adopt has the OpenTelemetry library, which knows one logger for the process,
 // write to log and not to stderr as it likes.
 func adopt(log *slog.Logger) {
-	trouble := &occasional{log: log}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { trouble.note("OpenTelemetry reports an error", err, 0) }))
+	trouble := &occasional{say: func(err error, _ int) { log.Warn("OpenTelemetry reports an error", "error", err) }}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { trouble.note(err, 0) }))
 	otel.SetLogger(logr.FromSlogHandler(log.Handler()))
 }

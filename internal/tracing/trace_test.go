@@ -3,6 +3,7 @@ package tracing_test
 import (
 	"context"
 	"encoding/hex"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -121,9 +122,7 @@ func TestAHedgedLookupIsATraceOfLookupGroupAndAttempts(t *testing.T) {
 					"qosproxy.groups": int64(1), "qosproxy.sub_queries": int64(2), "qosproxy.hedges": int64(1), "qosproxy.failovers": int64(0),
 					"qosproxy.keys.coalesced": int64(0), "qosproxy.keys.refused": int64(0), "qosproxy.keys.found": int64(1),
 				}
-				for k, v := range d.want {
-					want[k] = v
-				}
+				maps.Copy(want, d.want)
 				assert.Equal(t, want, lookup.attrs)
 				host := first.attrs["qosproxy.host"].(string)
 				assert.Equal(t, "group shop.products", group.GetName())
