@@ -9,6 +9,8 @@ BIN    := bin
 TOOLS  := $(BIN)/tools
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
+# Without gRPC's own pages of traces, which nobody serves.
+TAGS    := grpcnotrace
 
 # Time each fuzz target runs, and what `make test` asks of the real cluster.
 FUZZTIME ?= 20s
@@ -26,7 +28,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/qosproxy
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/qosproxy ./cmd/qosproxy
+	CGO_ENABLED=0 $(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/qosproxy ./cmd/qosproxy
 
 .PHONY: demo
 demo: build ## boot a real three-node cluster and serve it (DEMO="--once" ends after one lookup)

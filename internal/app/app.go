@@ -94,6 +94,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		buildInfo(a.options),
 	)
 
+	tracer := a.trace(ctx, registry)
 	// First, so that a file which changes while the parts below read theirs is
 	// read again.
 	if a.reloader, err = reload.New(a.reloads(registry)); err != nil {
@@ -157,6 +158,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		Config:     func() any { return a.configStatus() },
 		LogLevel:   a.options.Level,
 		Log:        a.log,
+		Tracer:     tracer,
 	})
 	if err := a.server.Start(ctx); err != nil {
 		return err

@@ -79,7 +79,7 @@ func (r *run) prepare(h *host, keys []int32, kind string) *attempt {
 	}
 	a.flight = &flight{
 		host: h, view: r.view, table: r.req.Table, kind: kind, keys: len(keys),
-		sent: now, allowance: int64(r.req.Table.suspectAfter(delay, len(keys))),
+		sent: now, allowance: int64(r.req.Table.suspectAfter(delay, len(keys))), traceID: r.req.TraceID,
 	}
 	a.query = SubQuery{
 		Query: r.req.Query, Host: h.Host, Ring: r.req.Ring, Keys: make([]partition.Key, len(keys)), Settled: a.flight.settle,

@@ -178,6 +178,9 @@ type Request struct {
 	FewHedges bool
 	// Trace records every sub-query in Stats.Attempts.
 	Trace bool
+	// TraceID is the trace to which the exemplars of sub-query durations link; empty
+	// for none.
+	TraceID string
 }
 
 // Stats are the counts of one lookup.

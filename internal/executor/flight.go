@@ -17,6 +17,8 @@ type flight struct {
 	// host is suspect.
 	sent      int64
 	allowance int64
+	// traceID is of the lookup, for an exemplar; usually empty.
+	traceID string
 
 	// The rest is behind the mutex of the host.
 	prev, next *flight
@@ -123,7 +125,7 @@ func (f *flight) settle() {
 // the fast. The mutex is held.
 func (h *host) measure(f *flight, at int64) {
 	took := time.Duration(at - f.sent)
-	h.metrics.duration(f.kind).Observe(took.Seconds())
+	observe(h.metrics.duration(f.kind), took, f.traceID)
 	if f.kind == KindFirst {
 		f.table.latencies.Observe(f.keys, took)
 	}

@@ -64,11 +64,12 @@ func describe(snapshot *ring.Ring, req *Request, asked *keySet, plan planner.Pla
 	return out
 }
 
-// attempts says of which positions in the request each sub-query asked.
-func attempts(sent []executor.Attempt, asked *keySet) []Attempt {
+// attempts says of which positions in the request each sub-query asked. The times
+// of sent are from the moment at which reading began, that long after the lookup.
+func attempts(sent []executor.Attempt, asked *keySet, began time.Duration) []Attempt {
 	out := make([]Attempt, len(sent))
 	for i, a := range sent {
-		out[i] = Attempt{Host: a.Host, Kind: a.Kind, Start: a.Start, End: a.End, Outcome: a.Outcome, Err: a.Err,
+		out[i] = Attempt{Host: a.Host, Kind: a.Kind, Start: began + a.Start, End: began + a.End, Outcome: a.Outcome, Err: a.Err,
 			HedgeAfter: a.HedgeAfter, NotHedged: a.NotHedged}
 		for _, u := range a.Keys {
 			out[i].Keys = append(out[i].Keys, asked.first[u])

@@ -18,6 +18,8 @@ import (
 // reading is what it took to read the keys of a lookup.
 type reading struct {
 	executor.Stats
+	// began is what the times of attempts are relative to.
+	began time.Time
 	// plan has the groups of all first attempts.
 	plan planner.Plan
 	// coalesced is how many keys the reads of other lookups have answered.
@@ -30,21 +32,24 @@ type reading struct {
 func (s *Service) read(ctx context.Context, req *executor.Request, mode coalesce.Mode, sink func(int, partition.Result)) reading {
 	if !mode.Shares(req.Query.Consistency) {
 		plan := s.cfg.Executor.Plan(req)
-		return reading{Stats: s.cfg.Executor.Execute(ctx, req, plan, sink), plan: plan}
+		began := time.Now()
+		return reading{Stats: s.cfg.Executor.Execute(ctx, req, plan, sink), began: began, plan: plan}
 	}
 	deadline, _ := ctx.Deadline()
 	call := s.shared.Begin(sharedQuery(req.Query), req.Keys, deadline, patience(req))
 	defer call.Close()
 	if call.Waiting() > 0 {
 		w := &waiting{executor: s.cfg.Executor, req: req, call: call, sink: sink, begin: time.Now(), left: len(req.Keys)}
+		w.done.began = w.begin
 		return w.run(ctx)
 	}
 	plan := s.cfg.Executor.Plan(req)
+	began := time.Now()
 	done := s.cfg.Executor.Execute(ctx, req, plan, func(k int, res partition.Result) {
 		share(ctx, call, k, res)
 		sink(k, res)
 	})
-	return reading{Stats: done, plan: plan}
+	return reading{Stats: done, began: began, plan: plan}
 }
 
 // sharedQuery is what of a query decides the answer to a key.

@@ -167,6 +167,13 @@ func (s *Service) run(ctx context.Context, req *Request, emit func(int, partitio
 	merge.soft = soft
 	merge.shed()
 	done := s.read(ctx, query, req.Table.Settings.Coalesce, merge.add)
+	var sent []Attempt
+	if query.Trace {
+		sent = attempts(done.Attempts, asked, done.began.Sub(start))
+	}
+	if req.Record != nil {
+		req.Record.Start, req.Record.Attempts = start, sent
+	}
 	if merge.err != nil {
 		return nil, merge.err
 	}
@@ -183,7 +190,7 @@ func (s *Service) run(ctx context.Context, req *Request, emit func(int, partitio
 	}}
 	if req.Trace {
 		resp.Plan = describe(snapshot, req, asked, done.plan, seen)
-		resp.Attempts = attempts(done.Attempts, asked)
+		resp.Attempts = sent
 		resp.Deadline, resp.SoftDeadline = deadlines(ctx, req, start)
 	}
 	return resp, nil
@@ -275,7 +282,7 @@ func (s *Service) query(snapshot *ring.Ring, req *Request, asked *keySet) *execu
 	if consistency == "" {
 		consistency = settings.Consistency
 	}
-	return &executor.Request{
+	out := &executor.Request{
 		Query: &executor.Query{
 			Table:       req.Table.Schema,
 			Columns:     columns,
@@ -295,8 +302,12 @@ func (s *Service) query(snapshot *ring.Ring, req *Request, asked *keySet) *execu
 		Near:     s.nearby(snapshot),
 
 		FewHedges: req.FewHedges,
-		Trace:     req.Trace,
+		Trace:     req.Trace || req.Record != nil,
 	}
+	if req.Record != nil {
+		out.TraceID = req.Record.TraceID
+	}
+	return out
 }
 
 // policy says when the groups of a lookup are hedged: with few hedges, ALWAYS

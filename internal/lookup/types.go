@@ -107,6 +107,20 @@ type Request struct {
 	FewHedges bool
 	// Trace records every sub-query in Response.Attempts.
 	Trace bool
+	// Record takes what is sent, for a trace of the lookup; nil for none. It belongs
+	// to the service until the lookup has ended.
+	Record *Record
+}
+
+// Record is what was sent for a lookup.
+type Record struct {
+	// TraceID is the trace to which the exemplars of sub-query durations link; set
+	// by the caller.
+	TraceID string
+	// Start is when the lookup began, and Attempts are its sub-queries in the order
+	// they were sent; set by the service.
+	Start    time.Time
+	Attempts []Attempt
 }
 
 // Response is the outcome of a lookup.

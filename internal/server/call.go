@@ -42,17 +42,22 @@ type call struct {
 	resp    *lookup.Response
 	// refused is why admission refused the lookup; nil when it did not.
 	refused *admission.Refusal
+
+	traced
 }
 
 func (s *Server) begin() *call {
 	return &call{server: s, start: time.Now(), outcome: internal}
 }
 
-// end tells the observer. A call that ends by a panic counts as INTERNAL.
+// end tells the observer and the trace. A call that ends by a panic counts as
+// INTERNAL.
 func (c *call) end(ctx context.Context) {
+	took := time.Since(c.start)
 	if o := c.server.deps.Observer; o != nil {
-		o.ObserveLookup(ctx, c.table, c.keys, c.outcome.label, time.Since(c.start), c.resp)
+		o.ObserveLookup(c.withTrace(ctx), c.table, c.keys, c.outcome.label, took, c.resp)
 	}
+	c.endTrace(ctx, took)
 }
 
 // refuse ends the call with an error.
@@ -69,7 +74,7 @@ func (c *call) resolve(ctx context.Context, q *question) (*lookup.Request, error
 	if err != nil {
 		return nil, err
 	}
-	c.table = table.Schema.String()
+	c.table, c.target = table.Schema.String(), table
 	columns, err := table.Select(q.columns)
 	if err != nil {
 		c.server.audit(ctx, c.table, err)
@@ -102,6 +107,7 @@ func (c *call) resolve(ctx context.Context, q *question) (*lookup.Request, error
 			return nil, err
 		}
 	}
+	c.recordIn(req)
 	return req, nil
 }
 

@@ -96,6 +96,7 @@ func durationOf(field string, d *durationpb.Duration) (time.Duration, error) {
 func (g *grpcService) BatchGet(ctx context.Context, in *qosproxyv1.BatchGetRequest) (*qosproxyv1.BatchGetResponse, error) {
 	c := g.server.begin()
 	defer c.end(ctx)
+	c.traceGRPC(ctx, doorBatchGet)
 	encode, err := encoderFor(in.GetEncoding())
 	if err != nil {
 		return nil, grpcError(ctx, c.refuse(ctx, err))
@@ -135,6 +136,7 @@ func (g *grpcService) StreamBatchGet(in *qosproxyv1.StreamBatchGetRequest, strea
 	ctx := stream.Context()
 	c := g.server.begin()
 	defer c.end(ctx)
+	c.traceGRPC(ctx, doorStreamBatchGet)
 	encode, err := encoderFor(in.GetEncoding())
 	if err != nil {
 		return grpcError(ctx, c.refuse(ctx, err))

@@ -39,7 +39,7 @@ func (s *Server) newHTTP(handler http.Handler) *http.Server {
 // has no pattern for {table}:batchGet, redirects keys that look like a path, and
 // answers in plain text.
 func (s *Server) httpHandler() http.Handler {
-	return traced(s.identified(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return s.identified(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		segments, err := pathSegments(r.URL)
 		if err != nil {
 			writeError(w, badRequest("path", "the path is not valid percent-encoding"))
@@ -69,7 +69,7 @@ func (s *Server) httpHandler() http.Handler {
 		default:
 			writeError(w, httpError{status: http.StatusNotFound, code: "NOT_FOUND", message: "no such path; GET /openapi.json describes those there are"})
 		}
-	})))
+	}))
 }
 
 // pathSegments splits a path at its slashes, those that are percent-encoded
@@ -97,15 +97,16 @@ func (s *Server) onlyGet(w http.ResponseWriter, r *http.Request, next http.Handl
 func (s *Server) serveBatchGet(w http.ResponseWriter, r *http.Request, keyspace, table string) {
 	c := s.begin()
 	defer c.end(r.Context())
+	c.traceHTTP(w, r, doorHTTPBatchGet)
 	body, err := s.readBody(w, r)
 	if err != nil {
 		c.outcome = refusals[lookup.ErrInvalid]
-		writeError(w, errorOf(r, err))
+		c.fail(w, errorOf(r, err))
 		return
 	}
 	in, err := decodeBatchGet(body)
 	if err != nil {
-		writeError(w, errorOf(r, c.refuse(r.Context(), err)))
+		c.fail(w, errorOf(r, c.refuse(r.Context(), err)))
 		return
 	}
 	q := in.question(keyspace, table)
@@ -195,9 +196,10 @@ func isJSONMedia(media string) bool {
 func (s *Server) serveKey(w http.ResponseWriter, r *http.Request, keyspace, table, key string) {
 	c := s.begin()
 	defer c.end(r.Context())
+	c.traceHTTP(w, r, doorHTTPKey)
 	q, err := parseQuery(r.URL.RawQuery)
 	if err != nil {
-		writeError(w, errorOf(r, c.refuse(r.Context(), err)))
+		c.fail(w, errorOf(r, c.refuse(r.Context(), err)))
 		return
 	}
 	q.keyspace, q.table, q.keys = keyspace, table, 1
@@ -261,29 +263,29 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, c *call, q *ques
 	ctx := r.Context()
 	req, err := c.resolve(ctx, q)
 	if err != nil {
-		writeError(w, errorOf(r, c.refuse(ctx, err)))
+		c.fail(w, errorOf(r, c.refuse(ctx, err)))
 		return
 	}
 	resp, err := c.get(ctx, req)
 	if err != nil {
-		writeError(w, errorOf(r, c.refuse(ctx, err)))
+		c.fail(w, errorOf(r, c.refuse(ctx, err)))
 		return
 	}
 	buf := takeBuffer()
 	defer giveBuffer(buf)
 	*buf, err = appendResponse((*buf)[:0], req, resp, echo)
 	if err != nil {
-		writeError(w, errorOf(r, c.refuse(ctx, err)))
+		c.fail(w, errorOf(r, c.refuse(ctx, err)))
 		return
 	}
 	c.judge(ctx, resp.Results)
-	status := statusOf(c.outcome, resp)
+	c.status = statusOf(c.outcome, resp)
 	h := w.Header()
-	if status != http.StatusOK || c.outcome.label != answered.label {
+	if c.status != http.StatusOK || c.outcome.label != answered.label {
 		h.Set("Cache-Control", "no-store")
 	}
 	setRetryAfter(h, c.outcome.retry)
-	writeJSON(w, status, *buf)
+	writeJSON(w, c.status, *buf)
 }
 
 // serveTables answers GET /v1/tables.

@@ -44,6 +44,12 @@ func errorOf(r *http.Request, err error) httpError {
 	return out
 }
 
+// fail answers a call with an error.
+func (c *call) fail(w http.ResponseWriter, e httpError) {
+	c.status = e.status
+	writeError(w, e)
+}
+
 func writeError(w http.ResponseWriter, e httpError) {
 	type inner struct {
 		Code    string `json:"code"`

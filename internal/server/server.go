@@ -23,6 +23,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
+	"github.com/qosproxy/qosproxy/internal/tracing"
 )
 
 // DefaultMaxRequestBytes is the largest request either door accepts when Config
@@ -110,7 +111,9 @@ type Deps struct {
 	// Log takes what an operator should know; nil discards it. Access is logged
 	// at debug level, without keys.
 	Log *slog.Logger
-	// GRPCOptions are added to those of the gRPC server, such as tracing.
+	// Tracer records lookups; nil records none.
+	Tracer *tracing.Tracer
+	// GRPCOptions are added to those of the gRPC server.
 	GRPCOptions []grpc.ServerOption
 }
 

@@ -3,54 +3,129 @@ package server
 import (
 	"context"
 	"net/http"
+	"strings"
+	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/tracing"
 )
 
-// traceparent is the header of W3C Trace Context in which a caller names its
-// trace, in HTTP as in gRPC.
-const traceparent = "traceparent"
+// The headers of W3C Trace Context, in HTTP as in gRPC: a caller names its span and
+// the state of its trace, and is told the span of its lookup if that is recorded.
+const (
+	traceparent   = "traceparent"
+	tracestate    = "tracestate"
+	traceresponse = "traceresponse"
+)
 
-// traceKey is the context key of the traceparent of an HTTP request.
+// The same as net/http has them in a map of headers.
+var (
+	traceparentHeader   = http.CanonicalHeaderKey(traceparent)
+	tracestateHeader    = http.CanonicalHeaderKey(tracestate)
+	traceresponseHeader = http.CanonicalHeaderKey(traceresponse)
+)
+
+// The calls that read.
+var (
+	doorBatchGet       = tracing.GRPC(qosproxyv1.QosProxy_BatchGet_FullMethodName)
+	doorStreamBatchGet = tracing.GRPC(qosproxyv1.QosProxy_StreamBatchGet_FullMethodName)
+	doorHTTPBatchGet   = tracing.HTTP(http.MethodPost, "/v1/{keyspace}/{table}"+batchGetVerb)
+	doorHTTPKey        = tracing.HTTP(http.MethodGet, "/v1/{keyspace}/{table}/{key}")
+)
+
+// traced is the part of a call that has to do with traces.
+type traced struct {
+	// parent is the span of the caller, and span that of the lookup, nil when it is
+	// not recorded.
+	parent tracing.Parent
+	span   *tracing.Lookup
+	// target is the table that the lookup may read, and record what it has sent; nil
+	// before either is known.
+	target *lookup.Table
+	record *lookup.Record
+	// status is that of the HTTP answer.
+	status int
+}
+
+// traceGRPC begins the span of a call by gRPC.
+func (c *call) traceGRPC(ctx context.Context, door *tracing.Door) {
+	if values := metadata.ValueFromIncomingContext(ctx, traceparent); len(values) > 0 {
+		c.parent = tracing.ParseParent(values[0])
+	}
+	c.span = c.server.deps.Tracer.Begin(c.parent, func() string {
+		return strings.Join(metadata.ValueFromIncomingContext(ctx, tracestate), ",")
+	}, door, c.start)
+	if c.span != nil {
+		// It fails only where there is no stream to take the header.
+		_ = grpc.SetHeader(ctx, metadata.Pairs(traceresponse, c.span.Traceresponse()))
+	}
+}
+
+// traceHTTP begins the span of a call by HTTP.
+func (c *call) traceHTTP(w http.ResponseWriter, r *http.Request, door *tracing.Door) {
+	if values := r.Header[traceparentHeader]; len(values) > 0 {
+		c.parent = tracing.ParseParent(values[0])
+	}
+	c.span = c.server.deps.Tracer.Begin(c.parent, func() string {
+		return strings.Join(r.Header[tracestateHeader], ",")
+	}, door, c.start)
+	if c.span != nil {
+		w.Header()[traceresponseHeader] = []string{c.span.Traceresponse()}
+	}
+}
+
+// recordIn has a request recorded if its call is.
+func (c *call) recordIn(req *lookup.Request) {
+	if c.span != nil {
+		c.record = &lookup.Record{TraceID: c.span.TraceID()}
+		req.Record = c.record
+	}
+}
+
+// endTrace ends the span of a call.
+func (c *call) endTrace(ctx context.Context, took time.Duration) {
+	if c.span == nil {
+		return
+	}
+	o := &tracing.Outcome{
+		Table: c.target, Client: identity.FromContext(ctx).Name, Keys: c.keys,
+		Code: c.outcome.label, Reason: c.outcome.reason, Status: c.status,
+		Failed:   c.refused != nil || c.outcome.http >= http.StatusInternalServerError,
+		Response: c.resp, Record: c.record, End: c.start.Add(took),
+	}
+	if o.Status == 0 {
+		o.Status = c.outcome.http
+	}
+	if c.refused != nil {
+		o.Refused = string(c.refused.Reason)
+	}
+	c.span.End(o)
+}
+
+// traceKey is the context key of the trace of a call.
 type traceKey struct{}
 
-// traced keeps the traceparent of each request in its context.
-func traced(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if header := r.Header.Get(traceparent); header != "" {
-			r = r.WithContext(context.WithValue(r.Context(), traceKey{}, header))
-		}
-		next.ServeHTTP(w, r)
-	})
+// withTrace returns a context that names the trace of a call, if it is recorded: by
+// the proxy, or by the caller.
+func (c *call) withTrace(ctx context.Context) context.Context {
+	id := c.span.TraceID()
+	if id == "" {
+		id = c.parent.TraceID()
+	}
+	if id == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, traceKey{}, id)
 }
 
-// TraceID returns the trace that the caller of a request names, as 32 hexadecimal
-// digits; empty when it names none, or not in the form of W3C Trace Context.
+// TraceID returns, in the context that an Observer is given, the trace in which the
+// lookup is recorded as 32 hexadecimal digits; empty when it is in none.
 func TraceID(ctx context.Context) string {
-	header, _ := ctx.Value(traceKey{}).(string)
-	if header == "" {
-		if values := metadata.ValueFromIncomingContext(ctx, traceparent); len(values) > 0 {
-			header = values[0]
-		}
-	}
-	return traceID(header)
-}
-
-// traceID takes the trace out of version-trace-parent-flags.
-func traceID(header string) string {
-	const from, to, least = 3, 35, 55
-	if len(header) < least || header[2] != '-' || header[to] != '-' {
-		return ""
-	}
-	id, zero := header[from:to], true
-	for _, c := range []byte(id) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return ""
-		}
-		zero = zero && c == '0'
-	}
-	if zero {
-		return ""
-	}
+	id, _ := ctx.Value(traceKey{}).(string)
 	return id
 }
