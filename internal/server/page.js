@@ -14,6 +14,7 @@
   let samples = []; // snapshots of the last seconds, the oldest first
   let table = ''; // whose latency is drawn
   let chosen = false; // by the user, not by us
+  let historyOf = ''; // the table that the last answer has the history of
   let lostSince = null;
   let configHash = null;
   let drawn = {}; // what svgs were drawn from
@@ -42,6 +43,12 @@
     if (a >= 1e4) return (x / 1e3).toFixed(a >= 1e5 ? 0 : 1) + ' k';
     return x.toFixed(a >= 100 ? 0 : a >= 10 ? 1 : 2);
   };
+  // whole is of what is counted, short of what is configured: neither has digits that
+  // it does not need.
+  const whole = (x) => (isFinite(x) && x !== null && Math.abs(x) < 1e4 ? String(Math.round(x)) : number(x));
+  const short = (x) => String(Math.round(x * 1000) / 1000);
+  // plain shows characters that cannot be seen, or that turn a text around, as such.
+  const plain = (s) => String(s).replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, '\ufffd');
   const duration = (seconds) => {
     const s = Math.max(0, Math.floor(seconds));
     if (s < 120) return s + ' s';
@@ -83,21 +90,23 @@
           row.append(node);
         }
         if (node.className !== (c.className || '')) node.className = c.className || '';
-        text(node.firstChild, c.text);
-        text(node.lastChild, c.small || '');
+        text(node.firstChild, plain(c.text));
+        text(node.lastChild, plain(c.small || ''));
       });
     });
     while (body.rows.length > rows.length) body.deleteRow(-1);
   };
+  const w = (value) => ({ text: whole(value), className: 'n' });
   const n = (value, bad) => ({ text: number(value), className: bad ? 'n bad' : 'n' });
 
   const drawHeader = (s) => {
     text($('version'), s.version || '');
     const badge = $('ready');
-    text(badge, s.ready ? '● ready' : '✕ not ready: ' + (s.reason || 'unknown'));
-    badge.className = 'badge ' + (s.ready ? 'good' : 'bad');
+    const well = s.ready && lostSince === null;
+    text(badge, lostSince !== null ? '✕ not reached' : well ? '● ready' : '✕ not ready: ' + (s.reason || 'unknown'));
+    badge.className = 'badge ' + (well ? 'good' : 'bad');
     text($('uptime'), 'up ' + duration((Date.parse(s.time) - Date.parse(s.started)) / 1000));
-    document.title = (s.ready ? '' : '✕ ') + 'qosproxy';
+    document.title = (well ? '' : '✕ ') + 'qosproxy';
     const notice = $('notice');
     const said = [];
     if (s.config.error) said.push('The configuration files are not in use as they are: ' + s.config.error);
@@ -117,7 +126,7 @@
       if (most > 0) chosen = true; // stays, once there is one to look at
     }
     const same = select.options.length === names.length && names.every((name, i) => select.options[i].value === name);
-    if (!same) select.replaceChildren(...names.map((name) => { const o = element('option', '', name); o.value = name; return o; }));
+    if (!same) select.replaceChildren(...names.map((name) => { const o = element('option', '', plain(name)); o.value = name; return o; }));
     if (select.value !== table) select.value = table;
     select.disabled = names.length === 0;
   };
@@ -126,7 +135,7 @@
     const t = byName(s.tables, table);
     const p = t && t.promise;
     text($('promise'), p
-      ? `${number(p.percentile)} % of the lookups within ${number(p.target_ms)} ms; in normal operation p${number(p.percentile)} at ${number(p.operate_at_ms)} ms. Large figures: the last 20 s.`
+      ? `${short(p.percentile)} % of the lookups within ${short(p.target_ms)} ms; in normal operation p${short(p.percentile)} at ${short(p.operate_at_ms)} ms. The figures below are of the last 20 s.`
       : 'No table can be read: list them under tables in the configuration.');
     const figures = [];
     for (const [key, name] of quantiles) {
@@ -140,7 +149,7 @@
     figures.push(['burn rate, 5 min', p ? number(p['5m'].burn_rate) : '–', '×', p && p['5m'].burn_rate > 1 ? 'over' : '']);
     figures.push(['lookups/s, all tables', number(rate((x) => x.total.lookups)), '', '']);
     figures.push(['keys/s, all tables', number(rate((x) => x.total.keys)), '', '']);
-    if (s.admission) figures.push(['keys under way, of limit', number(s.admission.inflight_keys), '/ ' + (s.admission.enabled ? number(s.admission.limit_keys) : '∞'), '']);
+    if (s.admission) figures.push(['keys under way, of limit', whole(s.admission.inflight_keys), '/ ' + (s.admission.enabled ? whole(s.admission.limit_keys) : '∞'), '']);
     const list = $('figures');
     figures.forEach(([name, value, unit, className], i) => {
       let box = list.children[i];
@@ -167,7 +176,7 @@
     const p = t && t.promise;
     const history = (p && p.history) || [];
     const width = Math.max(280, Math.round(svg.clientWidth) || 800), height = width < 500 ? 200 : 240;
-    const signature = JSON.stringify([table, width, history, p && p.target_ms, p && p.operate_at_ms]);
+    const signature = JSON.stringify([table, historyOf, width, history, p && p.target_ms, p && p.operate_at_ms]);
     if (drawn.chart === signature) return;
     drawn.chart = signature;
     attribute(svg, 'viewBox', `0 0 ${width} ${height}`);
@@ -185,7 +194,7 @@
       parts.push(make('line', { class: 'grid', x1: left, x2: right, y1: y(v), y2: y(v) }));
       parts.push(make('text', { class: 'axis', x: left - 6, y: y(v) + 4, 'text-anchor': 'end' }, v >= 1000 ? v / 1000 + ' s' : v + ' ms'));
     }
-    for (let minute = 5; minute >= 0; minute--) {
+    for (const minute of width < 500 ? [4, 2, 0] : [5, 4, 3, 2, 1, 0]) {
       const at = x(end - minute * 60e3);
       parts.push(make('text', { class: 'axis', x: at, y: height - 6, 'text-anchor': minute === 0 ? 'end' : minute === 5 ? 'start' : 'middle' }, minute === 0 ? 'now' : minute + ' min'));
     }
@@ -218,11 +227,11 @@
     const over = labels.length ? Math.max(0, labels.at(-1).y - bottom) : 0;
     for (let i = labels.length - 1, limit = bottom; over > 0 && i >= 0; i--) { labels[i].y = Math.min(labels[i].y, limit); limit = labels[i].y - 12; }
     for (const l of labels) parts.push(make('text', { class: l.name, x: right + 6, y: l.y + 4 }, l.word));
-    if (p && history.length === 0) parts.push(make('text', { class: 'axis', x: (left + right) / 2, y: (top + bottom) / 2, 'text-anchor': 'middle' }, 'no lookups in the last five minutes'));
+    if (p && historyOf === table && history.length === 0) parts.push(make('text', { class: 'axis', x: (left + right) / 2, y: (top + bottom) / 2, 'text-anchor': 'middle' }, 'no lookups in the last five minutes'));
     svg.replaceChildren(...parts);
     const m = p && p['1m'];
     text($('chart-text'), m && m.count > 0
-      ? `Last five minutes in steps of 10 s. Over the last minute ${number(m.count)} lookups: ` + quantiles.map(([key, word]) => `${word} ${number(m[key + '_ms'])} ms`).join(', ') + `; SLA ${number(p.target_ms)} ms.`
+      ? `Last five minutes in steps of 10 s. Over the last minute ${whole(m.count)} lookups: ` + quantiles.map(([key, word]) => `${word} ${number(m[key + '_ms'])} ms`).join(', ') + `; SLA ${short(p.target_ms)} ms.`
       : 'Last five minutes in steps of 10 s.');
   };
 
@@ -250,7 +259,7 @@
       if (h.share >= 0.045) {
         const [cx, cy] = at((outer + inner) / 2, turn + h.share / 2).split(' ');
         parts.push(make('text', { class: 'label', x: cx, y: Number(cy) - 1 }, state(h.state)[1]));
-        parts.push(make('text', { class: 'label', x: cx, y: Number(cy) + 8 }, (h.share * 100).toFixed(h.share < 0.1 ? 1 : 0) + ' %'));
+        parts.push(make('text', { class: 'label', x: cx, y: Number(cy) + 8 }, short(Math.round(h.share * 1000) / 10) + ' %'));
       }
       turn += h.share;
     }
@@ -271,7 +280,7 @@
       small: h.state === 'ejected' && h.probe_in_ms > 0 ? ` probe in ${number(h.probe_in_ms / 1000)} s` : h.failures > 0 ? ` ${h.failures} failures` : '',
     },
     { text: (h.share * 100).toFixed(1) + ' %', className: 'n' },
-    n(h.inflight_keys), n(h.latency_ms), n(h.oldest_ms),
+    w(h.inflight_keys), n(h.latency_ms), n(h.oldest_ms),
     n(hostRate(h.address, 'sub_queries')), n(hostRate(h.address, 'hedged_away')), n(hostRate(h.address, 'hedges')),
   ]), 'No host is known yet.');
 
@@ -282,12 +291,12 @@
     fill('tables', busiest(s.tables, 'tables').slice(0, top).map((t) => {
       const p = t.promise, failed = rateOf('tables', t.name, 'failed');
       const late = p && p['1m'].count > 0 && p['1m'].p95_ms > p.target_ms;
-      return [t.name, n(rateOf('tables', t.name, 'lookups')), n(rateOf('tables', t.name, 'keys')), n(failed, failed > 0),
-        n(p && p['1m'].count > 0 ? p['1m'].p95_ms : null, late), n(p ? p.target_ms : null), n(p ? p['5m'].burn_rate : null, p && p['5m'].burn_rate > 1), t.gives_up || 'nothing'];
+      return [t.name, n(rateOf('tables', t.name, 'lookups')), n(p && p['1m'].count > 0 ? p['1m'].p95_ms : null, late), { text: p ? short(p.target_ms) : '–', className: 'n' },
+        n(p ? p['5m'].burn_rate : null, p && p['5m'].burn_rate > 1), n(rateOf('tables', t.name, 'keys')), n(failed, failed > 0), t.gives_up || 'nothing'];
     }), 'No table can be read.');
     fill('clients', busiest(s.clients, 'clients').slice(0, top).map((c) => {
       const failed = rateOf('clients', c.name, 'failed');
-      return [c.name, n(rateOf('clients', c.name, 'lookups')), n(rateOf('clients', c.name, 'keys')), n(failed, failed > 0), n(c.lookups)];
+      return [c.name, n(rateOf('clients', c.name, 'lookups')), n(rateOf('clients', c.name, 'keys')), n(failed, failed > 0), w(c.lookups)];
     }), 'Nobody has asked yet.');
   };
 
@@ -300,12 +309,12 @@
       const item = element('li'), time = element('time', '', clock(e.last));
       time.dateTime = e.last;
       time.title = 'first ' + new Date(e.first).toLocaleString() + ', last ' + new Date(e.last).toLocaleString();
-      const what = element('div', 'what'), whose = [e.table, e.client].filter(Boolean).join(', ');
-      what.append(element('bdi', e.level === 'error' ? 'c-ejected' : '', e.message));
-      if (whose) what.append(' ', element('bdi', '', whose));
-      if (e.detail) what.append(' ', element('small', '', e.detail));
+      const what = element('div', 'what'), whose = [e.table && 'of ' + e.table, e.client && 'by ' + e.client].filter(Boolean).join(' ');
+      what.append(element('bdi', e.level === 'error' ? 'c-ejected' : '', plain(e.message)));
+      if (whose) what.append(' ', element('bdi', '', plain(whose)));
+      if (e.detail) what.append(' ', element('small', '', plain(e.detail)));
       if (e.trace_id) what.append(' ', element('small', '', 'trace ' + e.trace_id));
-      item.append(time, element('span', 'times', number(e.count) + ' ×'), what);
+      item.append(time, element('span', 'times', whole(e.count) + ' ×'), what);
       return item;
     }));
   };
@@ -359,15 +368,17 @@
   const poll = async () => {
     try {
       if (document.hidden) return;
+      const asked = table;
       let s;
       try {
-        const answer = await fetch('status/live' + (table ? '?history=' + encodeURIComponent(table) : ''), { cache: 'no-store', signal: AbortSignal.timeout(patience) });
+        const answer = await fetch('status/live' + (asked ? '?history=' + encodeURIComponent(asked) : ''), { cache: 'no-store', signal: AbortSignal.timeout(patience) });
         if (!answer.ok) throw new Error(answer.status + ' ' + answer.statusText);
         s = await answer.json();
       } catch (problem) {
         lost(problem);
         return;
       }
+      historyOf = asked;
       found(s); // a mistake in drawing is not an unreachable proxy
     } finally {
       // The first answer says which table there is to draw.

@@ -20,7 +20,7 @@ var hostile = []string{
 	`<img src=x onerror="document.title='owned'">`,
 	`</script><script>document.title='owned'</script>`,
 	`"><svg onload=document.title='owned'>`,
-	"\u202egnp.exe\u2066", "a.b&amp;&#x3c;b&#x3e;", `javascript:document.title='owned'`, "__proto__", "a.very_long_"" + "name_that_has_no_place_to_break_and_goes_on_and_on_and_on_beyond_any_screen",
+	"\u202egnp.exe\u2066", "a.b&amp;&#x3c;b&#x3e;", `javascript:document.title='owned'`, "__proto__", "a.very_long_name_that_has_no_place_to_break_and_goes_on_and_on_and_on_beyond_any_screen",
 }
 
 // scripted is a source of a proxy under load, whose names are hostile where that is
@@ -121,10 +121,10 @@ func TestStatusIsAPageForBrowsersAndJSONForTheRest(t *testing.T) {
 		"": false, "*/*": false, "application/json": false, "text/plain, */*": false,
 		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": true,
 		"text/html": true, "TEXT/HTML;q=0.5": true,
-		"text/html, application/json":             true,
-		"application/json, text/html;q=0.5":       false,
+		"text/html, application/json":              true,
+		"application/json, text/html;q=0.5":        false,
 		"text/html;q=0.5;level=1,application/json": false,
-		"text/html;q=0": false, "text/html;q=nonsense": false,
+		"text/html;q=0":                            false, "text/html;q=nonsense": false,
 	} {
 		w := do(s.admin.Handler, "GET", "/status", "", "Accept", accept)
 		want := "application/json"

@@ -75,6 +75,8 @@ func TestNamesAreBoundedAndForgotten(t *testing.T) {
 		}
 		assert.Equal(t, int64(mostNames+100), sum, "none is lost")
 		time.Sleep(idle + 2*time.Second)
+		assert.Empty(t, b.Snapshot().Tables)
+		time.Sleep(Freshness)
 		b.Observe(&Lookup{Table: "new", Client: "d", Keys: 1, Code: "OK"})
 		s = b.Snapshot()
 		assert.Equal(t, []Client{{"d", Count{1, 1, 0}}}, s.Clients)
