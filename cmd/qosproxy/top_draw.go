@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -101,6 +102,8 @@ const (
 	green  = "32"
 	bold   = "1"
 	faint  = "2"
+
+	noColour = "\x1b[0m"
 )
 
 // screen is the lines of one look.
@@ -146,7 +149,7 @@ func (d *screen) paint(colour, text string) string {
 	if !d.colour {
 		return text
 	}
-	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+	return "\x1b[" + colour + "m" + text + noColour
 }
 
 func (d *screen) header() {
@@ -329,7 +332,7 @@ func (g *textGrid) flush(more int) {
 		for i, c := range row {
 			padding := strings.Repeat(" ", widths[i]-uniseg.StringWidth(c.text))
 			text := c.text
-			if c.colour != "" {
+			if c.colour != "" && text != "" {
 				text = g.paint(c.colour, text)
 			}
 			if i > 0 {
@@ -382,29 +385,33 @@ func clean(s string) string {
 	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
 }
 
-// fit cuts a line to a width; colours take none, and end with it.
+// colours are the escape sequences of paint.
+var colours = regexp.MustCompile("\x1b\\[[0-9]*m")
+
+// fit cuts a line to a width; colours take none.
 func fit(line string, width int) string {
+	if uniseg.StringWidth(colours.ReplaceAllString(line, "")) <= width {
+		return line
+	}
 	var b strings.Builder
 	used, painted := 0, false
-	for rest := line; rest != ""; {
-		if strings.HasPrefix(rest, "\x1b[") {
-			end := strings.IndexByte(rest, 'm') + 1
-			painted = rest[:end] != "\x1b[0m"
-			b.WriteString(rest[:end])
-			rest = rest[end:]
+	for line != "" {
+		if at := colours.FindStringIndex(line); at != nil && at[0] == 0 {
+			painted = line[:at[1]] != noColour
+			b.WriteString(line[:at[1]])
+			line = line[at[1]:]
 			continue
 		}
-		cluster, after, w, _ := uniseg.FirstGraphemeClusterInString(rest, -1)
-		if used+w > width-1 && (used+w > width || strings.TrimLeft(after, "\x1b[0m") != "") {
-			b.WriteString("…")
-			if painted {
-				b.WriteString("\x1b[0m")
-			}
-			return b.String()
+		cluster, rest, wide, _ := uniseg.FirstGraphemeClusterInString(line, -1)
+		if used+wide > width-1 {
+			break
 		}
-		used += w
 		b.WriteString(cluster)
-		rest = after
+		line, used = rest, used+wide
+	}
+	b.WriteString("…")
+	if painted {
+		b.WriteString(noColour)
 	}
 	return b.String()
 }

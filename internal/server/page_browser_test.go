@@ -83,8 +83,8 @@ func startBrowser(t *testing.T) *browser {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 		_ = to.Close()
+		_ = from.Close() // a helper process that is not of the group may have the other end
 		<-ended
-		_ = from.Close()
 		_ = os.RemoveAll(profile)
 	})
 	var target struct{ TargetID string }
@@ -172,7 +172,9 @@ func (b *browser) eval(expression string) any {
 
 func (b *browser) until(expression string) {
 	b.t.Helper()
-	require.Eventually(b.t, func() bool { return b.eval(expression) == true }, browserPatience, 50*time.Millisecond, expression)
+	for deadline := time.Now().Add(browserPatience); b.eval(expression) != true; time.Sleep(50 * time.Millisecond) {
+		require.True(b.t, time.Now().Before(deadline), "not before %s: %s", browserPatience, expression)
+	}
 }
 
 // show sets the size of the screen and day or night, and opens a page.
@@ -278,7 +280,10 @@ func TestNamesAreNeverMarkup(t *testing.T) {
 	assert.Equal(t, "qosproxy", b.eval(`document.title`))
 	assert.NotEmpty(t, b.said(), "control: violations are seen")
 
-	open := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, hostile[0]) }))
+	open := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, hostile[0])
+	}))
 	defer open.Close()
 	b.show(open.URL, 390, 844, "light")
 	b.until(`document.title === 'owned'`) // control: without a policy and as markup the name does what it says
