@@ -108,7 +108,7 @@ replica when one is late, and gives every key a status of its own.`,
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(
-		newServe(), newDemo(), newBench(), newGet(), newRing(), newToken(), newConfig(), newVersion(),
+		newServe(), newDemo(), newBench(), newGet(), newTop(), newRing(), newToken(), newConfig(), newVersion(),
 	)
 	return root
 }

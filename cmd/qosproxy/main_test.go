@@ -73,6 +73,9 @@ func TestWrongUsageIsExitCode2AndSaysWhatToDo(t *testing.T) {
 		"too many nodes":            {[]string{"demo", "--nodes", "99"}, "use 1 to 9"},
 		"a mistake in the file":     {[]string{"config", "check", file}, "bad.yaml:2:3"},
 		"serving such a file":       {[]string{"serve", "--config", file}, "timeout"},
+		"looking too often":         {[]string{"top", "--interval", "1ms"}, "use 200ms or more"},
+		"an admin that is no place": {[]string{"top", "--admin", "ftp://x"}, "use HOST:PORT"},
+		"an output of top":          {[]string{"top", "-o", "xml"}, "use table or json"},
 		"ranges without a keyspace": {[]string{"ring", "--ranges"}, "--ranges needs a KEYSPACE"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,6 +22,7 @@ var contractMetrics = map[string][]string{
 	"qosproxy_subquery_duration_seconds":           {"host", "attempt"},
 	"qosproxy_subqueries_total":                    nil,
 	"qosproxy_hedges_total":                        {"outcome"},
+	"qosproxy_hedge_opportunities_total":           {"delay"},
 	"qosproxy_failovers_total":                     {"reason"},
 	"qosproxy_lookup_keys":                         {"table"},
 	"qosproxy_lookup_groups":                       {"table"},

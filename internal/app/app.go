@@ -26,6 +26,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reload"
 	"github.com/qosproxy/qosproxy/internal/server"
 	"github.com/qosproxy/qosproxy/internal/sla"
+	"github.com/qosproxy/qosproxy/internal/status"
 )
 
 // Options are what an App is given besides its configuration.
@@ -61,6 +62,7 @@ type App struct {
 	lookups   *lookup.Service
 	recorder  *sla.Recorder
 	clients   *identity.Registry
+	board     *status.Board
 	server    *server.Server
 	reloader  *reload.Reloader
 	// stops end what Start began, in the order in which it began.
@@ -73,7 +75,9 @@ func New(cfg *config.Config, options Options) *App {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	a := &App{started: cfg, options: options, log: log}
+	a := &App{started: cfg, options: options}
+	a.board = status.New(boardSource{a})
+	a.log = slog.New(a.board.Log(log.Handler()))
 	a.cfg.Store(cfg)
 	return a
 }
@@ -156,6 +160,8 @@ func (a *App) Start(ctx context.Context) (err error) {
 		SLA:        func() any { return a.recorder.Status() },
 		HotKeys:    a.lookups.HotKeys,
 		Config:     func() any { return a.configStatus() },
+		Board:      a.board,
+		YAML:       func() ([]byte, error) { return a.cfg.Load().YAML() },
 		LogLevel:   a.options.Level,
 		Log:        a.log,
 		Tracer:     tracer,

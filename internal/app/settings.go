@@ -182,7 +182,7 @@ func serverConfig(cfg *config.Config, version string) server.Config {
 	}
 }
 
-// observe hands a finished lookup to the SLA.
+// observe hands a finished lookup to the SLA and to the board.
 func (a *App) observe(ctx context.Context, table string, keys int, code string, d time.Duration, resp *lookup.Response) {
 	o := &sla.Lookup{Table: table, Keys: keys, Code: code, Duration: d, TraceID: server.TraceID(ctx)}
 	if resp != nil {
@@ -195,4 +195,5 @@ func (a *App) observe(ctx context.Context, table string, keys int, code string, 
 		}
 	}
 	a.recorder.Observe(o)
+	a.note(ctx, o)
 }

@@ -70,6 +70,9 @@ func (r *run) hedge(a *attempt, now int64) {
 			why = ""
 		}
 	}
+	if why == "" {
+		a.flight.host.counts.hedgedAway.Add(1)
+	}
 	r.traceHedge(a, why)
 }
 

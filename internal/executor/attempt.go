@@ -53,6 +53,7 @@ func (r *run) send(host ring.HostIndex, keys []int32, kind string) bool {
 	r.pending = append(r.pending, a)
 	r.count(a)
 	h.sent.add(len(keys), r.executor.lookups.Load())
+	h.counts.sent(kind)
 	h.launch(a.flight)
 
 	ctx, cancel := context.WithCancelCause(r.ctx)

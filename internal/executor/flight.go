@@ -28,6 +28,8 @@ type flight struct {
 	landing   landing
 	settledAt int64
 	settled   bool
+	// counted is how many of hedgeDelays it has been counted for.
+	counted int
 }
 
 // landing is how a flight came back.
@@ -78,13 +80,14 @@ func (f *flight) land(how landing, reason Reason) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f.landing = how
+	at := now
+	if f.settled {
+		at = f.settledAt
+	}
+	h.executor.metrics.opportunities.count(f, at)
 	switch how {
 	case answered:
 		h.unlist(f)
-		at := now
-		if f.settled {
-			at = f.settledAt
-		}
 		h.measure(f, at)
 		h.onAnswer(f, time.Duration(at-f.sent), now)
 	case failed:
@@ -115,6 +118,7 @@ func (f *flight) settle() {
 	h.subQueries.Add(-1)
 	h.unlist(f)
 	if f.landing == abandoned {
+		h.executor.metrics.opportunities.count(f, now)
 		h.measure(f, now)
 	}
 	h.onProgress(now)

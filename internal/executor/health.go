@@ -71,6 +71,10 @@ type HostHealth struct {
 	Failures int
 	// ProbeIn is in how long it may be probed; 0 when it need not be.
 	ProbeIn time.Duration
+	// SubQueries are all that were sent to it, of which Hedges because another host
+	// was late; HedgedAway are the sub-queries that were hedged because this one was.
+	// They begin anew when the host comes back at another address.
+	SubQueries, Hedges, HedgedAway int64
 }
 
 // Health returns how each host of the current snapshot is doing, in the order of
@@ -103,6 +107,9 @@ func (h *host) health(now int64) HostHealth {
 		Latency:            time.Duration(math.Float64frombits(h.latency.Load()) * float64(time.Second)),
 		Price:              h.price(now),
 		Failures:           h.trouble.failures,
+		SubQueries:         h.counts.subQueries.Load(),
+		Hedges:             h.counts.hedges.Load(),
+		HedgedAway:         h.counts.hedgedAway.Load(),
 	}
 	if h.oldest != nil {
 		out.OldestOutstanding = time.Duration(now - h.oldest.sent)

@@ -52,6 +52,7 @@ type host struct {
 	slowUntil atomic.Int64
 	current   atomic.Int32
 	sent      share
+	counts    hostCounts
 	// relative is the moving average of latencies over what a group of their
 	// size usually takes, as of relativeAt; latency is that of plain seconds.
 	// Both are float64 bits.

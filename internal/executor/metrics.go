@@ -22,6 +22,9 @@ type metrics struct {
 	failovers  *prometheus.CounterVec
 	changes    *prometheus.CounterVec
 
+	hedgeOpportunities *prometheus.CounterVec
+	opportunities      opportunities
+
 	sent map[string]prometheus.Counter
 
 	mu    sync.Mutex
@@ -47,6 +50,7 @@ func newMetrics() *metrics {
 		sent:      make(map[string]prometheus.Counter),
 		addrs:     make(map[string]bool),
 	}
+	m.hedgeOpportunities, m.opportunities = newOpportunities()
 	for _, kind := range []string{KindFirst, KindHedge, KindFailover, KindProbe} {
 		m.sent[kind] = m.subQueries.WithLabelValues(kind)
 	}
@@ -67,7 +71,7 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 
 func (m *metrics) register(to prometheus.Registerer, e *Executor) error {
 	var errs []error
-	for _, c := range []prometheus.Collector{m.durations, m.subQueries, m.hedges, m.failovers, m.changes, hostCollector{e}} {
+	for _, c := range []prometheus.Collector{m.durations, m.subQueries, m.hedges, m.failovers, m.changes, m.hedgeOpportunities, hostCollector{e}} {
 		errs = append(errs, to.Register(c))
 	}
 	return errors.Join(errs...)

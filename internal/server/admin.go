@@ -23,6 +23,7 @@ func (s *Server) adminHandler() http.Handler {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", s.serveReady)
 	mux.HandleFunc("GET /status", s.serveStatus)
+	s.servePages(mux)
 	mux.HandleFunc("GET /ring", s.serveRing)
 	if s.deps.HotKeys != nil {
 		mux.HandleFunc("GET /hotkeys", s.serveHotKeys)
@@ -69,7 +70,7 @@ type statusRing struct {
 	Keyspaces []string `json:"keyspaces"`
 }
 
-// statusPage is the answer of /status.
+// statusPage is the answer of /status as JSON.
 type statusPage struct {
 	Version   string      `json:"version,omitempty"`
 	Started   time.Time   `json:"started"`
@@ -84,7 +85,12 @@ type statusPage struct {
 	Admission any         `json:"admission,omitempty"`
 }
 
-func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Vary", "Accept")
+	if s.deps.Board != nil && wantsHTML(r) {
+		servePage(w, "page.html")
+		return
+	}
 	reason := s.unready()
 	page := statusPage{
 		Version:   s.cfg.Version,

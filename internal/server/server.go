@@ -23,6 +23,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
+	"github.com/qosproxy/qosproxy/internal/status"
 	"github.com/qosproxy/qosproxy/internal/tracing"
 )
 
@@ -103,6 +104,11 @@ type Deps struct {
 	Registerer prometheus.Registerer
 	// Hosts, SLA and Config are shown by /status as JSON.
 	Hosts, SLA, Config func() any
+	// Board is shown by /status as a page and by /status/live as JSON; nil has neither.
+	Board *status.Board
+	// YAML returns the configuration in use without secrets, for /status/config; nil
+	// has no such page.
+	YAML func() ([]byte, error)
 	// HotKeys returns the k hottest keys of each table, shown by /hotkeys; nil, or of
 	// nothing, has no such page.
 	HotKeys func(k int) []lookup.HotKeys

@@ -233,11 +233,18 @@ func (r *Recorder) Snapshot(name string, length time.Duration) (p Percentiles, o
 func (t *table) snapshot(now time.Time, length time.Duration) Percentiles {
 	n := int64((length + sliceLength - 1) / sliceLength)
 	p := t.window.percentiles(now, min(max(n, 1), slices5m))
-	if allowed := 1 - t.target.Percentile/100; allowed > 0 {
-		// A ratio of exactly 0.95 must not burn at 1.0000000000000009.
-		p.Burn = math.Round((1-p.Ratio)/allowed*1e9) / 1e9
-	}
+	p.Burn = t.target.burn(p.Ratio)
 	return p
+}
+
+// burn is how fast lookups of which this share kept the promise use up what it allows.
+func (t Target) burn(ratio float64) float64 {
+	allowed := 1 - t.Percentile/100
+	if allowed <= 0 {
+		return 0
+	}
+	// A ratio of exactly 0.95 must not burn at 1.0000000000000009.
+	return math.Round((1-ratio)/allowed*1e9) / 1e9
 }
 
 // Tables returns the tables that have a target, sorted.

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rivo/uniseg"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/status"
+)
+
+// steering is a name that would clear the screen and set the title of a terminal.
+const steering = "shop.\x1b[2J\x1b]0;owned\x07\u202e\u009b31m"
+
+// watched is a proxy at a moment of its life.
+func watched(at time.Duration) *status.Snapshot {
+	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	n := int64(at / time.Millisecond)
+	count := status.Count{Lookups: n, Keys: 50 * n, Failed: n / 100}
+	promise := &status.Promise{Percentile: 95, TargetMS: 125, OperateAtMS: 62.5,
+		Now: status.Window{Count: n, P50MS: 3.21, P95MS: 140.4, P99MS: 180, P999MS: 240}, FiveMinutes: status.Window{BurnRate: 2.5}}
+	s := &status.Snapshot{
+		Time: begin.Add(at), Started: begin, Version: "1.2.3", Ready: true, Total: count,
+		Tables:  []status.Table{{Name: "shop.idle"}, {Name: steering, Count: count, Promise: promise, GivesUp: "hedges"}},
+		Clients: []status.Client{{Name: steering, Count: count}},
+		Errors:  []status.Error{{Last: begin, Count: 7, Message: "PARTIAL", Table: steering, Client: "checkout", Detail: "3 of 50 keys unanswered after 125ms"}},
+		Config:  status.Config{Error: "q.yaml:1:2: no such key", NeedRestart: []string{"listen.grpc"}},
+	}
+	for i, state := range []string{"healthy", "ejected", "slow_start", "remote", "of a later version"} {
+		s.Hosts = append(s.Hosts, status.Host{Address: fmt.Sprintf("10.0.0.%d:9042", i+1), DC: "dc1", Rack: "r1", Share: .2, State: state,
+			InflightKeys: i, SubQueries: n, HedgedAway: n / 10, LatencyMS: 2.5})
+	}
+	return s
+}
+
+func TestRatesAreOverTheLastSeconds(t *testing.T) {
+	var h topHistory
+	total := func(s *status.Snapshot) int64 { return s.Total.Lookups }
+	h.add(watched(time.Second))
+	assert.True(t, math.IsNaN(h.rate(total)), "one look is no rate")
+	for i := 2; i <= 20; i++ {
+		h.add(watched(time.Duration(i) * time.Second))
+		assert.Equal(t, 1000.0, h.rate(total))
+	}
+	assert.Len(t, h.seen, 6)
+	assert.Equal(t, 100.0, h.hostRate("10.0.0.1:9042", func(h *status.Host) int64 { return h.HedgedAway }))
+	again := watched(time.Second)
+	again.Started = again.Started.Add(time.Hour)
+	h.add(again)
+	assert.True(t, math.IsNaN(h.rate(total)), "another process counts anew")
+	h.seen = []*status.Snapshot{watched(2 * time.Second), watched(time.Second)}
+	assert.True(t, math.IsNaN(h.rate(total)))
+}
+
+func TestWhatTopShows(t *testing.T) {
+	h := topHistory{seen: []*status.Snapshot{watched(time.Second), watched(2 * time.Second)}}
+	text := strings.Join(h.draw(200, 0, false), "\n")
+	for _, part := range []string{"1000 lookups/s  50.0k keys/s  10.0 failed/s", "q.yaml:1:2: no such key", "restart: listen.grpc", "140  ", "2.50", "hedges",
+		"✕ ejected", "◔ slow start", "7×  PARTIAL of shop.", "by checkout"} {
+		assert.Contains(t, text, part)
+	}
+	assert.Less(t, strings.Index(text, "10.0.0.2:9042"), strings.Index(text, "10.0.0.1:9042"), "the worst host first")
+	assert.Less(t, strings.Index(text, "1000  "), strings.Index(text, "shop.idle"), "the busiest table first")
+	assert.NotContains(t, text, "\x1b")
+
+	coloured := strings.Join(h.draw(200, 0, true), "\n")
+	assert.Contains(t, coloured, "\x1b["+red+"m140"+noColour, "p95 is over the SLA")
+	assert.NotContains(t, coloured, "\x1b["+red+"m180", "p99 is not promised")
+	assert.Equal(t, text, colours.ReplaceAllString(coloured, ""), "colours change nothing else")
+
+	h.lost = fmt.Errorf("no proxy answers at %s", steering)
+	text = strings.Join(h.draw(200, 0, false), "\n")
+	assert.Contains(t, text, "✕ no proxy answers at shop.")
+	assert.Contains(t, text, "What follows is of")
+	assert.NotContains(t, text, "\x1b")
+	assert.Len(t, (&topHistory{lost: h.lost}).draw(80, 24, false), 1, "never reached")
+}
+
+func TestTopFitsItsWindow(t *testing.T) {
+	h := topHistory{seen: []*status.Snapshot{watched(time.Second), watched(2 * time.Second)}}
+	for width := 1; width < 160; width++ {
+		for _, height := range []int{1, 2, 5, 24, 100} {
+			lines := h.draw(width, height, true)
+			require.LessOrEqual(t, len(lines), height)
+			for _, line := range lines {
+				require.LessOrEqual(t, uniseg.StringWidth(colours.ReplaceAllString(line, "")), width)
+				require.Equal(t, strings.Count(line, "\x1b["), 2*strings.Count(line, noColour), "a colour that goes on: %q", line)
+			}
+		}
+	}
+}
+
+// admin serves snapshots a second apart.
+func admin(t *testing.T) http.Handler {
+	looks := 0
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/status/live" {
+			http.NotFound(w, r)
+			return
+		}
+		looks++
+		assert.NoError(t, json.NewEncoder(w).Encode(watched(time.Duration(looks)*time.Second)))
+	})
+}
+
+func TestTopOnce(t *testing.T) {
+	site := httptest.NewServer(admin(t))
+	defer site.Close()
+	out, err := execute(t, "top", "--once", "--interval", "200ms", "--admin", strings.TrimPrefix(site.URL, "http://"))
+	require.NoError(t, err)
+	assert.Contains(t, out, "1000 lookups/s")
+	assert.NotContains(t, out, "\x1b")
+
+	out, err = execute(t, "top", "--once", "-o", "json", "--admin", site.URL+"/")
+	require.NoError(t, err)
+	var s status.Snapshot
+	require.NoError(t, json.Unmarshal([]byte(out), &s))
+	assert.Len(t, s.Hosts, 5)
+
+	t.Setenv("QOSPROXY_LISTEN_ADMIN", strings.TrimPrefix(site.URL, "http://"))
+	_, err = execute(t, "top", "--once", "-o", "json")
+	require.NoError(t, err, "the address of the configuration")
+
+	socket := filepath.Join(t.TempDir(), "a.sock")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	require.NoError(t, err)
+	go func() { _ = (&http.Server{Handler: admin(t)}).Serve(l) }()
+	defer l.Close()
+	_, err = execute(t, "top", "--once", "-o", "json", "--admin", "unix://"+socket)
+	require.NoError(t, err)
+}
+
+func TestTopSaysWhatIsNotAProxy(t *testing.T) {
+	_, err := execute(t, "top", "--once", "--admin", "127.0.0.1:1")
+	require.ErrorContains(t, err, "no proxy answers at 127.0.0.1:1")
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
+	defer site.Close()
+	_, err = execute(t, "top", "--once", "--admin", site.URL)
+	require.ErrorContains(t, err, "is not the admin listener of a qosproxy of this version")
+}

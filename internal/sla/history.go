@@ -1,0 +1,37 @@
+package sla
+
+import (
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Step is one slice of time of a table: 10 s, but for the last, which is under way.
+type Step struct {
+	// Time is when it began.
+	Time time.Time
+	Percentiles
+}
+
+// History returns the slices of the last five minutes of a table that had a lookup, the
+// oldest first; nil for a table without a target. It costs some ten microseconds a
+// slice.
+func (r *Recorder) History(name string) []Step {
+	t, ok := r.current.Load().tables[name]
+	if !ok {
+		return nil
+	}
+	parts := t.window.parts(time.Now(), slices5m)
+	slices.SortFunc(parts, func(a, b closed) int { return int(a.number - b.number) })
+	sum := dense.Get().(*hdrhistogram.Histogram)
+	defer dense.Put(sum)
+	steps := make([]Step, len(parts))
+	for i, p := range parts {
+		p.latencies.MergeInto(sum)
+		steps[i] = Step{Time: t.window.begin.Add(time.Duration(p.number) * sliceLength), Percentiles: summarize(p.tally, sum)}
+		steps[i].Burn = t.target.burn(steps[i].Ratio)
+		sum.Reset()
+	}
+	return steps
+}

@@ -1,0 +1,196 @@
+package status
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Source is the parts of the proxy, as a Board asks them.
+type Source interface {
+	// Fill writes what the parts know into a snapshot, one at a time: all but
+	// counts, errors, clients, Time and Started.
+	Fill(s *Snapshot)
+	// History returns the last five minutes of a table, the oldest first; nil for a
+	// table that it does not know. It may be called concurrently.
+	History(table string) []Step
+}
+
+// Freshness is how old a snapshot may be that is given to several readers, so that ten
+// open pages cost what one does.
+const Freshness = 500 * time.Millisecond
+
+// The bounds of what a Board keeps of names that it is told.
+const (
+	// idle is how long a client or table that does not ask any more is shown.
+	idle = 10 * time.Minute
+	// mostNames is the most clients and the most tables; further ones are counted
+	// under UnknownName.
+	mostNames = 1000
+	// UnknownName is the name of what has none, or one too many.
+	UnknownName = "unknown"
+)
+
+// Board counts lookups by table and client, remembers the latest trouble, and makes
+// snapshots. It is safe for concurrent use and has no goroutine.
+type Board struct {
+	source  Source
+	started time.Time
+	total   counter
+	tables  names
+	clients names
+	events  events
+
+	mu     sync.Mutex // orders those who make snapshots
+	latest *Snapshot
+}
+
+// New returns a board of a process that starts now. Without a source (nil) snapshots
+// hold what the board is told.
+func New(source Source) *Board { return &Board{source: source, started: time.Now()} }
+
+// Lookup is a lookup that has ended.
+type Lookup struct {
+	// Table is keyspace.table, or empty; Client is the name of who asked.
+	Table, Client string
+	// Keys were asked, of which Unanswered have no answer.
+	Keys, Unanswered int
+	// Code is how it ended, as in metrics.
+	Code string
+	// Duration is how long it took.
+	Duration time.Duration
+	// TraceID is of its trace; empty for none.
+	TraceID string
+}
+
+// failed reports whether the lookup is trouble that an operator looks for. A caller
+// that hangs up, or agreed to do without some keys, is none.
+func (l *Lookup) failed() bool {
+	return l.Code != "OK" && l.Code != "PARTIAL_OK" && l.Code != "CANCELLED"
+}
+
+// Observe takes a lookup that has just ended.
+func (b *Board) Observe(l *Lookup) {
+	now := time.Now()
+	failed := l.failed()
+	for _, c := range []*counter{&b.total, b.tables.counter(l.Table), b.clients.counter(l.Client)} {
+		c.add(l.Keys, failed, now)
+	}
+	if failed {
+		b.events.lookup(l, now)
+	}
+}
+
+// Snapshot returns how the proxy is doing, as of Freshness ago at most. What it points
+// to is shared and must not be changed.
+func (b *Board) Snapshot() Snapshot {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now := time.Now(); b.latest == nil || now.Sub(b.latest.Time) >= Freshness {
+		b.latest = b.make(now)
+	}
+	return *b.latest
+}
+
+// WithHistory is Snapshot with the last five minutes of a table; one that is not known
+// has none.
+func (b *Board) WithHistory(table string) Snapshot {
+	s := b.Snapshot()
+	i := slices.IndexFunc(s.Tables, func(t Table) bool { return t.Name == table && t.Promise != nil })
+	if i < 0 || b.source == nil {
+		return s
+	}
+	promise := *s.Tables[i].Promise
+	promise.History = b.source.History(table)
+	s.Tables = slices.Clone(s.Tables)
+	s.Tables[i].Promise = &promise
+	return s
+}
+
+func (b *Board) make(now time.Time) *Snapshot {
+	s := &Snapshot{Time: now, Started: b.started.UTC(), Tables: []Table{}, Clients: []Client{}, Hosts: []Host{}, Errors: b.events.latest()}
+	if b.source != nil {
+		b.source.Fill(s)
+	}
+	s.Total = b.total.count()
+	counted := b.tables.counts(now)
+	for i := range s.Tables {
+		s.Tables[i].Count = counted[s.Tables[i].Name]
+		delete(counted, s.Tables[i].Name)
+	}
+	for name, c := range counted {
+		s.Tables = append(s.Tables, Table{Name: name, Count: c})
+	}
+	for name, c := range b.clients.counts(now) {
+		s.Clients = append(s.Clients, Client{Name: name, Count: c})
+	}
+	slices.SortFunc(s.Tables, func(a, b Table) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.Clients, func(a, b Client) int { return strings.Compare(a.Name, b.Name) })
+	return s
+}
+
+// counter counts lookups.
+type counter struct {
+	lookups, keys, failures atomic.Int64
+	// last is when the last one ended, in seconds of Unix time.
+	last atomic.Int64
+}
+
+func (c *counter) add(keys int, failed bool, now time.Time) {
+	c.lookups.Add(1)
+	c.keys.Add(int64(keys))
+	if failed {
+		c.failures.Add(1)
+	}
+	if at := now.Unix(); c.last.Load() != at {
+		c.last.Store(at)
+	}
+}
+
+func (c *counter) count() Count {
+	// Failures first: there are never more of them than of lookups.
+	failed := c.failures.Load()
+	return Count{Failed: failed, Lookups: c.lookups.Load(), Keys: c.keys.Load()}
+}
+
+// names are counters by name.
+type names struct {
+	counters sync.Map // string → *counter
+	size     atomic.Int64
+}
+
+func (n *names) counter(name string) *counter {
+	if name == "" {
+		name = UnknownName
+	}
+	if c, ok := n.counters.Load(name); ok {
+		return c.(*counter)
+	}
+	if name != UnknownName && n.size.Load() >= mostNames {
+		return n.counter(UnknownName)
+	}
+	c, found := n.counters.LoadOrStore(name, &counter{})
+	if !found {
+		n.size.Add(1)
+	}
+	return c.(*counter)
+}
+
+// counts returns what was counted, and forgets who has not asked for long.
+func (n *names) counts(now time.Time) map[string]Count {
+	out := map[string]Count{}
+	n.counters.Range(func(name, value any) bool {
+		c := value.(*counter)
+		if now.Sub(time.Unix(c.last.Load(), 0)) > idle && c.lookups.Load() > 0 {
+			if _, there := n.counters.LoadAndDelete(name); there {
+				n.size.Add(-1)
+			}
+			return true
+		}
+		out[name.(string)] = c.count()
+		return true
+	})
+	return out
+}

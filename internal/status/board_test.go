@@ -1,0 +1,194 @@
+package status
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// sourceFunc makes a function a Source.
+type sourceFunc func(*Snapshot)
+
+func (f sourceFunc) Fill(s *Snapshot) { f(s) }
+
+func (f sourceFunc) History(table string) []Step {
+	return []Step{{Window: Window{Count: int64(len(table))}}}
+}
+
+func shop(s *Snapshot) { s.Tables = append(s.Tables, Table{Name: "shop.a", Promise: &Promise{}}) }
+
+func TestLookupsAreCountedByTableAndClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(sourceFunc(shop))
+		b.Observe(&Lookup{Table: "shop.a", Client: "x", Keys: 50, Code: "OK"})
+		b.Observe(&Lookup{Table: "shop.a", Client: "y", Keys: 3, Code: "UNAVAILABLE"})
+		b.Observe(&Lookup{Client: "y", Keys: 1, Code: "CANCELLED"})
+		s := b.Snapshot()
+		assert.Equal(t, Count{Lookups: 3, Keys: 54, Failed: 1}, s.Total)
+		assert.Equal(t, []Table{{Name: "shop.a", Count: Count{2, 53, 1}, Promise: &Promise{}}, {Name: UnknownName, Count: Count{1, 1, 0}}}, s.Tables)
+		assert.Equal(t, []Client{{"x", Count{1, 50, 0}}, {"y", Count{2, 4, 1}}}, s.Clients)
+	})
+}
+
+func TestReadersOfAMomentShareASnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := 0
+		b := New(sourceFunc(func(s *Snapshot) { made++; shop(s) }))
+		for range 10 {
+			b.Snapshot()
+			b.WithHistory("shop.a")
+		}
+		assert.Equal(t, 1, made)
+		time.Sleep(Freshness)
+		b.Snapshot()
+		assert.Equal(t, 2, made)
+	})
+}
+
+func TestHistoryIsOfTheTableThatWasAskedForAndOfThatAnswerAlone(t *testing.T) {
+	b := New(sourceFunc(shop))
+	assert.Len(t, b.WithHistory("shop.a").Tables[0].Promise.History, 1)
+	assert.Empty(t, b.Snapshot().Tables[0].Promise.History)
+	assert.Empty(t, b.WithHistory("nope").Tables[0].Promise.History)
+}
+
+func TestNamesAreBoundedAndForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(nil)
+		for i := range mostNames + 100 {
+			b.Observe(&Lookup{Table: fmt.Sprint(i), Client: "c", Keys: 1, Code: "OK"})
+		}
+		s := b.Snapshot()
+		assert.LessOrEqual(t, len(s.Tables), mostNames+1)
+		var sum int64
+		for _, table := range s.Tables {
+			sum += table.Lookups
+		}
+		assert.Equal(t, int64(mostNames+100), sum, "none is lost")
+		time.Sleep(idle + 2*time.Second)
+		assert.Empty(t, b.Snapshot().Tables)
+		time.Sleep(Freshness)
+		b.Observe(&Lookup{Table: "new", Client: "d", Keys: 1, Code: "OK"})
+		s = b.Snapshot()
+		assert.Equal(t, []Client{{"d", Count{1, 1, 0}}}, s.Clients)
+		assert.Equal(t, []Table{{Name: "new", Count: Count{1, 1, 0}}}, s.Tables)
+		assert.Equal(t, int64(mostNames+101), s.Total.Lookups)
+	})
+}
+
+func TestTroubleOfAKindIsOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(nil)
+		begin := time.Now().UTC()
+		for range 1000 {
+			b.Observe(&Lookup{Table: "a.b", Client: "c", Keys: 50, Unanswered: 3, Code: "PARTIAL", Duration: 125 * time.Millisecond})
+			time.Sleep(10 * time.Millisecond)
+		}
+		b.Observe(&Lookup{Table: "a.b", Client: "d", Keys: 1, Unanswered: 1, Code: "PARTIAL"})
+		errors := b.Snapshot().Errors
+		require.Len(t, errors, 2)
+		assert.Equal(t, "d", errors[0].Client, "the latest first")
+		assert.Equal(t, int64(1000), errors[1].Count)
+		assert.Equal(t, begin, errors[1].First)
+		assert.Equal(t, "3 of 50 keys unanswered after 125ms", errors[1].Detail)
+
+		time.Sleep(sameEvent + time.Second)
+		b.Observe(&Lookup{Table: "a.b", Client: "c", Keys: 1, Unanswered: 1, Code: "PARTIAL"})
+		errors = b.Snapshot().Errors
+		require.Len(t, errors, 2)
+		assert.Equal(t, int64(1), errors[0].Count, "after a minute it begins anew")
+
+		for i := range 2 * mostEvents {
+			b.Observe(&Lookup{Table: fmt.Sprint("t", i), Code: "INTERNAL"})
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(Freshness)
+		errors = b.Snapshot().Errors
+		assert.Len(t, errors, mostEvents)
+		assert.Equal(t, fmt.Sprint("t", 2*mostEvents-1), errors[0].Table)
+	})
+}
+
+// TestTroubleHoldsNoSecret gives the log what must not be shown.
+func TestTroubleHoldsNoSecret(t *testing.T) {
+	b := New(nil)
+	var out bytes.Buffer
+	level := new(slog.LevelVar)
+	level.Set(slog.LevelError)
+	log := slog.New(b.Log(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})))
+	log.Debug("not this")
+	log.Info("nor this", "host", "h")
+	log.With("token", "s3cret", "client", "checkout").Warn("request refused", "password", "s3cret", "key", "sku-1", "stack", "s3cret", "reason", "tab\nle\x1b[31m")
+	log.WithGroup("request").Warn("grouped", "reason", "s3cret")
+	log.Info("host changed state", "host", "10.0.0.1:9042", "state", "ejected", "was", "healthy")
+	log.Error("long", "error", strings.Repeat("é", mostText))
+	assert.NotContains(t, out.String(), "refused", "the level of the log is its own")
+	assert.Contains(t, out.String(), "long")
+	var all strings.Builder
+	for _, e := range b.Snapshot().Errors {
+		fmt.Fprintln(&all, e.Level, e.Message, e.Detail)
+		assert.LessOrEqual(t, len(e.Detail), mostText+10)
+	}
+	assert.NotContains(t, all.String(), "s3cret")
+	assert.NotContains(t, all.String(), "sku-1")
+	assert.NotContains(t, all.String(), "this")
+	assert.Contains(t, all.String(), "warn request refused client=checkout reason=tab le [31m\n")
+	assert.Contains(t, all.String(), "info host changed state host=10.0.0.1:9042 state=ejected was=healthy\n")
+	assert.True(t, slog.New(b.Log(slog.DiscardHandler)).Enabled(context.Background(), slog.LevelWarn))
+	assert.False(t, log.Enabled(context.Background(), slog.LevelDebug), "debug costs nothing")
+}
+
+func TestSnapshotsAddUpWhileLookupsGoOn(t *testing.T) {
+	b := New(sourceFunc(shop))
+	log := slog.New(b.Log(slog.DiscardHandler))
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for j := range 500 {
+				b.Observe(&Lookup{Table: "shop.a", Client: fmt.Sprint(i), Keys: 2, Code: []string{"OK", "PARTIAL"}[j%2]})
+				log.Warn("w", "host", i)
+			}
+		})
+		all.Go(func() {
+			for range 50 {
+				b.mu.Lock()
+				b.latest = nil
+				b.mu.Unlock()
+				s := b.WithHistory("shop.a")
+				assert.LessOrEqual(t, s.Tables[0].Failed, s.Tables[0].Lookups)
+			}
+		})
+	}
+	all.Wait()
+	b.latest = nil
+	s := b.Snapshot()
+	assert.Equal(t, Count{2000, 4000, 1000}, s.Total)
+	assert.Equal(t, s.Total, s.Tables[0].Count)
+	var warned int64
+	for _, e := range s.Errors {
+		if e.Message == "w" {
+			warned = e.Count
+		}
+	}
+	assert.Equal(t, int64(2000), warned)
+}
+
+func BenchmarkObserve(b *testing.B) {
+	board := New(nil)
+	l := &Lookup{Table: "shop.products", Client: "checkout", Keys: 50, Code: "OK"}
+	b.ReportAllocs()
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			board.Observe(l)
+		}
+	})
+}

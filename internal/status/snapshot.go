@@ -1,0 +1,165 @@
+// Package status is what an operator sees of a running proxy at one moment: tables
+// against their promise, hosts, clients and the latest trouble. It decides what is
+// counted for that and what is shown of an error, which is never a key or a secret.
+package status
+
+import "time"
+
+// Snapshot is a proxy at one moment; it encodes as JSON. Counts are since the start
+// of the process, so that whoever reads twice has the rate between.
+type Snapshot struct {
+	// Time is the moment; Started is when the process began.
+	Time    time.Time `json:"time"`
+	Started time.Time `json:"started"`
+	// Version is that of the build.
+	Version string `json:"version,omitempty"`
+	// Ready is whether lookups are taken, and Reason why not.
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason,omitempty"`
+	// Total is of all lookups.
+	Total Count `json:"total"`
+	// Tables are those of the configuration and Clients those that have asked in the
+	// last minutes, by name.
+	Tables  []Table  `json:"tables"`
+	Clients []Client `json:"clients"`
+	// Ring is nil until the cluster is known.
+	Ring *Ring `json:"ring,omitempty"`
+	// Hosts are those of the ring, in its order.
+	Hosts []Host `json:"hosts"`
+	// Admission is nil when nothing is ever refused.
+	Admission *Admission `json:"admission,omitempty"`
+	// Errors are the latest trouble, the latest first.
+	Errors []Error `json:"errors"`
+	// Config is the configuration in use.
+	Config Config `json:"config"`
+}
+
+// Count is a number of lookups since the start.
+type Count struct {
+	// Lookups have ended, Keys were asked by them, and Failed is how many of the
+	// lookups did not answer what was asked: all but the codes OK, PARTIAL_OK and
+	// CANCELLED.
+	Lookups int64 `json:"lookups"`
+	Keys    int64 `json:"keys"`
+	Failed  int64 `json:"failed"`
+}
+
+// Table is a table and how its promise is kept.
+type Table struct {
+	// Name is keyspace.table; unknown counts lookups of tables that may not be read.
+	Name string `json:"name"`
+	Count
+	// Promise is nil for a table without.
+	Promise *Promise `json:"promise,omitempty"`
+	// Rung is the rung of the ladder, 0 to 4, and GivesUp its name.
+	Rung    int    `json:"rung,omitempty"`
+	GivesUp string `json:"gives_up,omitempty"`
+}
+
+// Promise is an SLA and how it is kept. Times are in milliseconds.
+type Promise struct {
+	// Percentile of the lookups are to end within TargetMS, and to be at OperateAtMS
+	// in normal operation.
+	Percentile  float64 `json:"percentile"`
+	TargetMS    float64 `json:"target_ms"`
+	OperateAtMS float64 `json:"operate_at_ms"`
+	// Now is the last 10 to 20 seconds, Minute and FiveMinutes what they are called.
+	Now         Window `json:"now"`
+	Minute      Window `json:"1m"`
+	FiveMinutes Window `json:"5m"`
+	// History are the last five minutes in steps of 10 seconds, the oldest first and
+	// the one under way last; only when asked for.
+	History []Step `json:"history,omitempty"`
+}
+
+// Window are the lookups of a table in a time. Times are in milliseconds, 0 without a
+// lookup.
+type Window struct {
+	Count  int64   `json:"count"`
+	P50MS  float64 `json:"p50_ms"`
+	P95MS  float64 `json:"p95_ms"`
+	P99MS  float64 `json:"p99_ms"`
+	P999MS float64 `json:"p999_ms"`
+	MaxMS  float64 `json:"max_ms"`
+	// Ratio is the share that kept the promise, 0 to 1; 1 without a lookup. BurnRate
+	// is 1 when failures are used up just as fast as they may be.
+	Ratio    float64 `json:"ratio"`
+	BurnRate float64 `json:"burn_rate"`
+}
+
+// Step is a window that began at a moment.
+type Step struct {
+	Time time.Time `json:"time"`
+	Window
+}
+
+// Client is a client of the configuration; anonymous is everybody where there are none.
+type Client struct {
+	Name string `json:"name"`
+	Count
+}
+
+// Ring is the cluster as a whole.
+type Ring struct {
+	LocalDC   string   `json:"local_dc,omitempty"`
+	Keyspaces []string `json:"keyspaces"`
+	// Refreshed is when it was last known to be right.
+	Refreshed time.Time `json:"refreshed"`
+}
+
+// The states of a host that holds no data for this proxy; those of others are words of
+// package executor.
+const (
+	// Remote hosts are of another datacenter.
+	Remote = "remote"
+	// Tokenless hosts own no part of the ring.
+	Tokenless = "no_tokens"
+)
+
+// Host is a host of the ring. Times are in milliseconds.
+type Host struct {
+	Address string `json:"address"`
+	DC      string `json:"dc"`
+	Rack    string `json:"rack"`
+	Release string `json:"release,omitempty"`
+	// Share is of the token ring, before replication; all shares sum to 1.
+	Share float64 `json:"share"`
+	// State is healthy, slow_start, probing, suspect, ejected, Remote or Tokenless.
+	State string `json:"state"`
+	// InflightKeys and InflightSubQueries are what it owes an answer for.
+	InflightKeys       int `json:"inflight_keys"`
+	InflightSubQueries int `json:"inflight_sub_queries"`
+	// LatencyMS is the moving average of its answers, and OldestMS for how long it
+	// has owed the oldest; 0 for none.
+	LatencyMS float64 `json:"latency_ms"`
+	OldestMS  float64 `json:"oldest_ms"`
+	// Failures are those since its last answer; ProbeInMS is in how long it may be
+	// probed, 0 when it need not be.
+	Failures  int     `json:"failures"`
+	ProbeInMS float64 `json:"probe_in_ms"`
+	// SubQueries were sent to it since the proxy knows it, of which Hedges because
+	// another host was late; HedgedAway were hedged because this one was.
+	SubQueries int64 `json:"sub_queries"`
+	Hedges     int64 `json:"hedges"`
+	HedgedAway int64 `json:"hedged_away"`
+}
+
+// Admission is how much is let in.
+type Admission struct {
+	Enabled bool `json:"enabled"`
+	// LimitKeys may be under way, of which InflightKeys are.
+	LimitKeys    int `json:"limit_keys"`
+	InflightKeys int `json:"inflight_keys"`
+}
+
+// Config is the configuration in use.
+type Config struct {
+	File string `json:"file,omitempty"`
+	// Hash is equal where configurations are.
+	Hash   string    `json:"hash,omitempty"`
+	Loaded time.Time `json:"loaded"`
+	// NeedRestart are keys that take effect after a restart only.
+	NeedRestart []string `json:"need_restart,omitempty"`
+	// Error is why the files as they are now are not in use.
+	Error string `json:"error,omitempty"`
+}
