@@ -73,14 +73,19 @@ func newPeer(address string, settings ...http2.Setting) (*peer, error) {
 
 // headers returns the header block of a BatchGet with a bearer token, if there is
 // one.
-func (p *peer) headers(token string, more ...string) []byte {
-	p.block.Reset()
+func (p *peer) headers(token string) []byte {
 	fields := []string{":method", "POST", ":scheme", "http", ":path", qosproxyv1.QosProxy_BatchGet_FullMethodName,
 		":authority", "x", "content-type", "application/grpc", "te", "trailers"}
 	if token != "" {
 		fields = append(fields, "authorization", "Bearer "+token)
 	}
-	for fields = append(fields, more...); len(fields) > 0; fields = fields[2:] {
+	return p.fields(fields...)
+}
+
+// fields returns a header block of names and values.
+func (p *peer) fields(fields ...string) []byte {
+	p.block.Reset()
+	for ; len(fields) > 0; fields = fields[2:] {
 		_ = p.hpack.WriteField(hpack.HeaderField{Name: fields[0], Value: fields[1]})
 	}
 	return bytes.Clone(p.block.Bytes())
@@ -129,7 +134,7 @@ var floods = map[string]func(p *peer, token string, request []byte) error{
 	"continuation": func(p *peer, token string, _ []byte) error {
 		err := p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.headers(token)})
 		for n := 0; n < 2000 && err == nil; n++ {
-			err = p.framer.WriteContinuation(1, false, p.headers("", "x-a", strings.Repeat("v", 1000)))
+			err = p.framer.WriteContinuation(1, false, p.fields("x-a", strings.Repeat("v", 1000)))
 		}
 		return err
 	},

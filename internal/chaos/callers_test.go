@@ -41,7 +41,7 @@ func (h held) near(start held) bool {
 
 var cancelled = scenario{
 	name: "cancelled", fault: "1,000,000 lookups cancelled at random, connections cut under 1 in 500", quick: true,
-	promise: "goroutines, permits and heap back to the start within 60 s", without: "500 callers stay, each in the midst of a lookup it does not read",
+	promise: "goroutines, permits and heap back to the start within 60 s", without: "500 callers keep their connections and read nothing",
 	measure: func(a *arena, safe bool) outcome {
 		var o outcome
 		d := a.data[3]

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/admission"
@@ -143,13 +144,14 @@ func TestHeldConnectionsGoByTheLimits(t *testing.T) {
 func TestSlowReadersAreCutOffByTheWriteTimeout(t *testing.T) {
 	for timeout, ends := range map[time.Duration]bool{100 * time.Millisecond: true, time.Hour: false} {
 		r := newRows(0)
-		r.cell = make([]byte, 4<<20)
+		r.cell = make([]byte, 256<<10)
 		request, err := message(oneKey(0))
 		require.NoError(t, err)
 		c, err := readSlowly(proxyOf(t, r, server.Limits{WriteTimeout: timeout}), "", request)
 		require.NoError(t, err)
 		assert.Eventually(t, func() bool { return r.asked.Load() > 0 }, 20*time.Second, time.Millisecond)
-		closed := func() bool { _, err := c.Write([]byte{0}); return err != nil }
+		framer := http2.NewFramer(c, nil)
+		closed := func() bool { return framer.WriteWindowUpdate(0, 1) != nil }
 		if ends {
 			assert.Eventually(t, closed, 20*time.Second, 10*time.Millisecond)
 		} else {
