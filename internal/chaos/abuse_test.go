@@ -38,7 +38,11 @@ func hold(address, begin string, count int) (open func() int, release func(), er
 			return nil, nil, err
 		}
 		conns = append(conns, c)
-		_, _ = io.WriteString(c, begin)
+		if begin != "" {
+			// One that has sent something is not fresh any more once that is read.
+			_, _ = io.WriteString(c, begin)
+			time.Sleep(2 * time.Millisecond)
+		}
 		reading.Go(func() {
 			_, _ = io.Copy(io.Discard, c)
 			gone.Add(1)

@@ -128,7 +128,7 @@ func TestHeldConnectionsGoByTheLimits(t *testing.T) {
 	release()
 	assert.Zero(t, open())
 	for handshake, left := range map[time.Duration]int{50 * time.Millisecond: 0, time.Hour: 50} {
-		address := proxyOf(t, newRows(0), server.Limits{MaxConnections: 100, HandshakeTimeout: handshake})
+		address := proxyOf(t, newRows(0), server.Limits{MaxConnections: 1000, HandshakeTimeout: handshake})
 		open, release, err := hold(address, "PRI * HTTP", 50)
 		require.NoError(t, err)
 		if left == 0 {

@@ -368,14 +368,14 @@ func TestRapidReset(t *testing.T) {
 func rapidReset(t *testing.T, without safeguards, streams uint32) (most int, good error) {
 	blocked := make(chan struct{})
 	var mu sync.Mutex
-	running := 0
+	running, highest := 0, 0
 	f := &fake{tables: []*lookup.Table{products(t)}, get: func(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
 		if string(req.Keys[0].Routing()) == "good" {
 			return respond(absent)(ctx, req)
 		}
 		mu.Lock()
 		running++
-		most = max(most, running)
+		highest = max(highest, running)
 		mu.Unlock()
 		// Work that does not notice at once that nobody wants it.
 		<-blocked
@@ -397,7 +397,7 @@ func rapidReset(t *testing.T, without safeguards, streams uint32) (most int, goo
 	piled := func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return most > grpcMaxStreams
+		return highest > grpcMaxStreams
 	}
 	for i := range streams {
 		if piled() {
@@ -422,7 +422,7 @@ func rapidReset(t *testing.T, without safeguards, streams uint32) (most int, goo
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	return most, good
+	return highest, good
 }
 
 // The limit ends what the test below floods with, and without the limit it goes on.
