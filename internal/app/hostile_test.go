@@ -194,11 +194,11 @@ func (p *hostileProxy) overGRPC(t *rapid.T, token string) string {
 	var header, trailer metadata.MD
 	if rapid.Bool().Draw(t, "stream") {
 		stream, err := p.rpc.StreamBatchGet(ctx, &qosproxyv1.StreamBatchGetRequest{Keyspace: "shop", Table: "products", Keys: keys})
-		seen := ""
+		var seen []string
 		for err == nil {
 			var part *qosproxyv1.StreamBatchGetResponse
 			if part, err = stream.Recv(); err == nil {
-				seen += part.String()
+				seen = append(seen, part.String())
 			}
 		}
 		header, _ = stream.Header()

@@ -58,7 +58,7 @@ func serveAt(t *testing.T, address string) (*listener, string, func()) {
 func TestTheTokenGoesWithEveryLookup(t *testing.T) {
 	door, address, _ := serveAt(t, "127.0.0.1:0")
 	var header string
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { header = r.Header.Get("Authorization") }))
+	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { header = r.Header.Get("Authorization") }))
 	defer web.Close()
 	for token, sent := range map[string]string{"secret": "Bearer secret", "": ""} {
 		d, err := NewDriver(Open{Data: dataset(t, small, 7), Timeout: 5 * time.Second, GRPC: address, HTTP: web.Listener.Addr().String(), Token: token}, Meter{})

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -101,8 +102,9 @@ func (a *arena) probeRetyped(s *subject) func() (found, wrong int64) {
 // guardrail sets the most keys of an IN on all nodes.
 func (a *arena) guardrail(keys int) {
 	a.t.Helper()
+	most := strconv.Itoa(keys)
 	for i := range a.cluster.Nodes() {
-		_, err := a.cluster.Nodetool(a.t.Context(), i, "setguardrailsconfig", "partition_keys_in_select_threshold", fmt.Sprint(keys), fmt.Sprint(keys))
+		_, err := a.cluster.Nodetool(a.t.Context(), i, "setguardrailsconfig", "partition_keys_in_select_threshold", most, most)
 		a.must(err)
 	}
 }
