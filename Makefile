@@ -50,8 +50,12 @@ test-cluster: ## tests against a real Cassandra cluster that they boot themselve
 	$(GO) test -race -p 1 -timeout 40m ./internal/devcluster ./internal/cassandra ./internal/acceptance
 
 .PHONY: chaos
-chaos: ## break a real cluster under load and print the scoreboard; root, 40 min (CHAOS="-chaos.scenarios=frozen")
-	$(GO) test -tags chaos -count=1 -timeout 3h -v ./internal/chaos -args -chaos.dir='$(abspath $(REPORTS))/chaos' $(CHAOS)
+chaos: ## break a real cluster under load and print the scoreboard; root, 90 min (CHAOS="-chaos.scenarios=frozen")
+	$(GO) test -tags chaos -run TestChaos -count=1 -timeout 4h -v ./internal/chaos -args -chaos.dir='$(abspath $(REPORTS))/chaos' $(CHAOS)
+
+.PHONY: chaos-report
+chaos-report: ## write the scoreboard of deploy/chaos/README.md from the newest verdicts (VERDICTS="folder folder")
+	$(GO) run ./internal/chaos/report deploy/chaos/README.md $(VERDICTS)
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (20s)
@@ -69,6 +73,9 @@ bench-compare: $(TOOLS)/benchstat ## benchmarks of this tree against the merge b
 # The measurements of deploy/bench/README.md, each on clusters that it boots
 # itself. BENCH=--long takes more time; REPORTS is the folder for the reports.
 REPORTS ?= dist/reports
+
+# Where make chaos-report looks for what make chaos has written.
+VERDICTS ?= $(REPORTS)/chaos
 
 EXPERIMENT = $(BIN)/qosproxy bench experiment $(@:bench-%=%) --dir $(REPORTS) $(BENCH)
 

@@ -19,6 +19,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/bench"
 	"github.com/qosproxy/qosproxy/internal/cassandra"
 	"github.com/qosproxy/qosproxy/internal/experiment"
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/report"
 )
 
@@ -37,6 +38,7 @@ type benchFlags struct {
 	percentile          float64
 	seed, dataSeed      uint64
 	grpc, http, admin   string
+	tokenFile           string
 	layout              experiment.Layout
 	replication         int
 	output, outputFile  string
@@ -93,8 +95,9 @@ bench load) and the proxy must be running.`,
 	flags.Float64Var(&f.percentile, "percentile", 95, "percentile of latency that the SLA is about")
 	flags.DurationVar(&f.timeout, "timeout", 2*time.Second, "deadline of a lookup")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of the draws (default: another one each time, which is reported)")
-	flags.StringVar(&f.grpc, "addr", "127.0.0.1:50051", "gRPC listener of the proxy")
+	flags.StringVar(&f.grpc, "addr", "127.0.0.1:50051", "gRPC listener of the proxy; several, with commas between them, are asked in turns")
 	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "HTTP listener of the proxy")
+	flags.StringVar(&f.tokenFile, "token-file", "", "file with the bearer token of a client that the proxy knows")
 	flags.StringVar(&f.admin, "admin", "127.0.0.1:8081", "admin listener of the proxy, for what it spends; empty to do without")
 	flags.IntVar(&f.layout.Nodes, "nodes", 0, "boot a local cluster of so many nodes, 1 to 9, about 1 GiB each")
 	flags.IntVar(&f.layout.Racks, "racks", 3, "with --nodes: racks")
@@ -268,6 +271,13 @@ func (f *benchFlags) remote(ctx context.Context, profile *bench.Profile, r *repo
 	r.Cluster = "contact points " + strings.Join(cfg.ContactPoints, ", ") + ", " + f.consistency
 	open := bench.Open{
 		Data: data, Cassandra: cfg, GRPC: f.grpc, HTTP: f.http, SpeculativeRetry: "15ms", HedgeBudget: 0.02,
+	}
+	if f.tokenFile != "" {
+		tokens, err := identity.ReadTokens(f.tokenFile)
+		if err != nil {
+			return err
+		}
+		open.Token = tokens[0]
 	}
 	meter := bench.Meter{}
 	for _, name := range f.compare {

@@ -21,6 +21,18 @@ type Load struct {
 	// Concurrency is the number of callers of a closed loop, each of which makes its
 	// next lookup when it has the answer to its last.
 	Concurrency int
+	// Until ends the load early when it is closed; nil never does.
+	Until <-chan struct{}
+}
+
+// over reports whether the load ends early.
+func (l *Load) over() bool {
+	select {
+	case <-l.Until:
+		return true
+	default:
+		return false
+	}
 }
 
 // maxInFlight is the most lookups of an open loop under way. What would exceed it
@@ -101,14 +113,14 @@ func drive(ctx context.Context, target Target, load Load, w *workload, length, t
 	}
 	begin := time.Now()
 	if load.Concurrency > 0 {
-		closedLoop(ctx, load.Concurrency, w, begin.Add(length), one)
+		closedLoop(ctx, load, w, begin.Add(length), one)
 	} else {
-		openLoop(ctx, load.Rate, w, begin, length, one, t)
+		openLoop(ctx, load, w, begin, length, one, t)
 	}
 	return time.Since(begin)
 }
 
-func closedLoop(ctx context.Context, callers int, w *workload, end time.Time, one func(*Lookup, time.Time)) {
+func closedLoop(ctx context.Context, load Load, w *workload, end time.Time, one func(*Lookup, time.Time)) {
 	var (
 		all  sync.WaitGroup
 		turn sync.Mutex
@@ -118,9 +130,9 @@ func closedLoop(ctx context.Context, callers int, w *workload, end time.Time, on
 		defer turn.Unlock()
 		return w.next()
 	}
-	for range callers {
+	for range load.Concurrency {
 		all.Go(func() {
-			for time.Now().Before(end) && ctx.Err() == nil {
+			for time.Now().Before(end) && ctx.Err() == nil && !load.over() {
 				l := next()
 				one(l, time.Now())
 			}
@@ -129,19 +141,21 @@ func closedLoop(ctx context.Context, callers int, w *workload, end time.Time, on
 	all.Wait()
 }
 
-func openLoop(ctx context.Context, rate float64, w *workload, begin time.Time, length time.Duration, one func(*Lookup, time.Time), t *tally) {
+func openLoop(ctx context.Context, load Load, w *workload, begin time.Time, length time.Duration, one func(*Lookup, time.Time), t *tally) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	room := make(chan struct{}, maxInFlight)
 	arrivals := rand.New(rand.NewPCG(w.random.Uint64(), 1))
 	for due := begin; ; {
-		due = due.Add(time.Duration(arrivals.ExpFloat64() / rate * float64(time.Second)))
+		due = due.Add(time.Duration(arrivals.ExpFloat64() / load.Rate * float64(time.Second)))
 		if due.Sub(begin) > length {
 			return
 		}
 		l := w.next()
 		select {
 		case <-ctx.Done():
+			return
+		case <-load.Until:
 			return
 		case <-time.After(time.Until(due)):
 		}

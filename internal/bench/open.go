@@ -33,9 +33,13 @@ type Open struct {
 	// Timeout is the deadline of every lookup.
 	Timeout time.Duration
 	// GRPC is the address of the proxy's gRPC listener, and HTTP of its HTTP one,
-	// each host:port; TLS is nil for plain connections.
+	// each host:port; TLS is nil for plain connections. GRPC may name several
+	// proxies, with commas between them, which then are asked in turns.
 	GRPC, HTTP string
 	TLS        *tls.Config
+	// Token is the bearer token that a proxy with clients knows the caller by; empty
+	// for none.
+	Token string
 
 	kinds []*kind
 }
@@ -93,11 +97,11 @@ func (o *Open) target(ctx context.Context, name string) (Target, error) {
 	}
 	switch name {
 	case ProxyGRPC:
-		return newGRPC(o.Data, o.GRPC, secure, qosproxyv1.Encoding_ENCODING_VALUES)
+		return o.newGRPC(secure, qosproxyv1.Encoding_ENCODING_VALUES)
 	case ProxyGRPCCQL:
-		return newGRPC(o.Data, o.GRPC, secure, qosproxyv1.Encoding_ENCODING_CQL)
+		return o.newGRPC(secure, qosproxyv1.Encoding_ENCODING_CQL)
 	case ProxyHTTP:
-		return newHTTP(o.Data, scheme+o.HTTP, o.TLS), nil
+		return o.newHTTP(scheme + o.HTTP), nil
 	case Grouped:
 		return o.newGrouped(ctx)
 	default:

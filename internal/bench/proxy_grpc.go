@@ -3,10 +3,15 @@ package bench
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
@@ -22,18 +27,50 @@ type grpcTarget struct {
 	encoding qosproxyv1.Encoding
 }
 
-// newGRPC returns a target for the gRPC listener at an address. It connects when
+// newGRPC returns a target for the gRPC listeners of the proxy. It connects when
 // first used.
-func newGRPC(d *Dataset, address string, tls credentials.TransportCredentials, encoding qosproxyv1.Encoding) (*grpcTarget, error) {
+func (o *Open) newGRPC(tls credentials.TransportCredentials, encoding qosproxyv1.Encoding) (*grpcTarget, error) {
 	if tls == nil {
 		tls = insecure.NewCredentials()
 	}
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(tls), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
+	options := []grpc.DialOption{grpc.WithTransportCredentials(tls), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer))}
+	if o.Token != "" {
+		options = append(options, grpc.WithPerRPCCredentials(bearer(o.Token)))
+	}
+	address := o.GRPC
+	if several := strings.Split(o.GRPC, ","); len(several) > 1 {
+		fixed := manual.NewBuilderWithScheme("proxies")
+		state := resolver.State{}
+		for _, a := range several {
+			state.Endpoints = append(state.Endpoints, resolver.Endpoint{Addresses: []resolver.Address{{Addr: strings.TrimSpace(a)}}})
+		}
+		fixed.InitialState(state)
+		// A proxy that is started anew is found within a second.
+		quick := backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
+		options = append(options, grpc.WithResolvers(fixed), grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"round_robin": {}}]}`),
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: quick, MinConnectTimeout: time.Second}))
+		address = "proxies:///"
+	}
+	conn, err := grpc.NewClient(address, options...)
 	if err != nil {
 		return nil, err
 	}
-	return &grpcTarget{d, conn, qosproxyv1.NewQosProxyClient(conn), encoding}, nil
+	return &grpcTarget{o.Data, conn, qosproxyv1.NewQosProxyClient(conn), encoding}, nil
 }
+
+// bearer sends a bearer token with every call.
+type bearer string
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": b.header()}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials. A proxy that
+// is measured may have no TLS.
+func (bearer) RequireTransportSecurity() bool { return false }
+
+func (b bearer) header() string { return "Bearer " + string(b) }
 
 // Close implements Target.
 func (t *grpcTarget) Close() { t.conn.Close() }

@@ -3,7 +3,6 @@ package bench
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,15 +15,17 @@ type httpTarget struct {
 	data   *Dataset
 	client *http.Client
 	url    string
+	token  bearer // empty for none
 }
 
 // newHTTP returns a target for the HTTP listener at a base address, such as
 // http://127.0.0.1:8080.
-func newHTTP(d *Dataset, base string, config *tls.Config) *httpTarget {
+func (o *Open) newHTTP(base string) *httpTarget {
 	return &httpTarget{
-		data:   d,
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxInFlight, TLSClientConfig: config}},
-		url:    fmt.Sprintf("%s/v1/%s/%s:batchGet", base, d.Profile.Keyspace, d.Profile.Table),
+		data:   o.Data,
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxInFlight, TLSClientConfig: o.TLS}},
+		url:    fmt.Sprintf("%s/v1/%s/%s:batchGet", base, o.Data.Profile.Keyspace, o.Data.Profile.Table),
+		token:  bearer(o.Token),
 	}
 }
 
@@ -94,6 +95,9 @@ func (t *httpTarget) ask(ctx context.Context, l *Lookup) (*httpAnswer, error) {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if t.token != "" {
+		req.Header.Set("Authorization", t.token.header())
+	}
 	resp, err := t.client.Do(req)
 	if err != nil {
 		return nil, err

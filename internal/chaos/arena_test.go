@@ -3,9 +3,12 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -46,23 +49,30 @@ type arena struct {
 type subject struct {
 	proxy  *experiment.Proxy
 	driver *bench.Driver
+	// target is what the client asks; empty for the proxy over gRPC.
+	target string
+	// token is what ask brings; empty for none.
+	token string
+}
+
+// close ends a proxy that a scenario has to itself.
+func (s *subject) close() {
+	s.driver.Close()
+	_ = s.proxy.Stop() // one that was killed has been seen to be
 }
 
 func newArena(t *testing.T) *arena {
 	ctx := t.Context()
 	lab := &experiment.Lab{Binary: binary, Seed: uint64(time.Now().UnixNano()), Say: t.Logf}
 	t.Logf("seed %d", lab.Seed)
-	site, err := lab.Boot(ctx, experiment.Layout{Nodes: 3, Racks: 3, VNodes: 16})
+	site, err := lab.Boot(ctx, experiment.Layout{Nodes: 3, Racks: 3, VNodes: 16, YAML: map[string]any{
+		"tombstone_warn_threshold": tombstoneLimit, "tombstone_failure_threshold": tombstoneLimit,
+	}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, site.Close()) })
 	a := &arena{t: t, site: site, cluster: site.Cluster, data: map[int]*bench.Dataset{}, proxies: map[string]*subject{}}
 	for _, replication := range []int{1, 3} {
-		source, err := profiles.Profiles.ReadFile("products.yaml")
-		require.NoError(t, err)
-		p, err := bench.ParseProfile(source)
-		require.NoError(t, err)
-		p.Keyspace, p.Partitions = fmt.Sprintf("chaos_rf%d", replication), partitions
-		require.NoError(t, site.Load(ctx, p, replication))
+		require.NoError(t, site.Load(ctx, products(fmt.Sprintf("chaos_rf%d", replication), "products", partitions), replication))
 		a.data[replication] = site.Data
 	}
 	warm := a.subject(3)
@@ -93,9 +103,73 @@ func (a *arena) start(admission bool, replication int, settings []string) *subje
 	a.site.Data, a.site.Admission = a.data[replication], admission
 	driver, proxy, err := a.site.Driver(context.WithoutCancel(a.t.Context()), func(o *bench.Open) { o.Timeout = deadline }, settings...)
 	require.NoError(a.t, err)
-	s := &subject{proxy, driver}
+	s := &subject{proxy: proxy, driver: driver}
 	a.proxies[name] = s
 	return s
+}
+
+// anywhere are the addresses of the listeners of a configuration.
+const anywhere = `grpc: "127.0.0.1:0", http: "127.0.0.1:0", admin: "127.0.0.1:0"`
+
+// own starts a proxy that a scenario has to itself, for its table of some data,
+// with a whole configuration and variables of the environment.
+func (a *arena) own(d *bench.Dataset, yaml string, env ...string) *subject {
+	a.t.Helper()
+	proxy, err := a.site.Start(context.WithoutCancel(a.t.Context()), yaml, env...)
+	a.must(err)
+	return a.client(proxy, d, nil)
+}
+
+// client returns a proxy with a further client; change, which may be nil, says how
+// it differs.
+func (a *arena) client(proxy *experiment.Proxy, d *bench.Dataset, change func(*bench.Open)) *subject {
+	a.t.Helper()
+	a.site.Data = d
+	open := a.site.Open(proxy)
+	if change != nil {
+		change(&open)
+	}
+	// A proxy that does not live through its scenario cannot tell what it spent.
+	driver, err := bench.NewDriver(open, a.site.Meter(nil))
+	a.must(err)
+	return &subject{proxy: proxy, driver: driver}
+}
+
+// plain is a configuration with a table of some data and everything else at its
+// default but the timeout, so that what is late is seen as late.
+func plain(d *bench.Dataset) string {
+	return fmt.Sprintf("listen: {%s}\nshutdown: {delay: 0s}\ntables:\n  - {name: %s.%s, timeout: 2s}\n", anywhere, d.Profile.Keyspace, d.Profile.Table)
+}
+
+// fill makes the table of a profile anew and fills it.
+func (a *arena) fill(p *bench.Profile) *bench.Dataset {
+	a.t.Helper()
+	a.cql("CREATE KEYSPACE IF NOT EXISTS "+p.Keyspace+" WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3}",
+		"DROP TABLE IF EXISTS "+p.Keyspace+"."+p.Table)
+	a.must(a.site.Load(a.t.Context(), p, 3))
+	return a.site.Data
+}
+
+// products returns the profile of the catalogue under another name.
+func products(keyspace, table string, partitions int) *bench.Profile {
+	source, err := profiles.Profiles.ReadFile("products.yaml")
+	if err != nil {
+		panic(err) // it is part of the binary
+	}
+	p, err := bench.ParseProfile(source)
+	if err != nil {
+		panic(err)
+	}
+	p.Keyspace, p.Table, p.Partitions = keyspace, table, partitions
+	return p
+}
+
+// cql runs statements one after the other.
+func (a *arena) cql(statements ...string) {
+	a.t.Helper()
+	for _, s := range statements {
+		a.must(a.site.Client.Exec(a.t.Context(), s))
+	}
 }
 
 // load makes lookups of 50 keys for a while and checks every row.
@@ -105,7 +179,7 @@ func (a *arena) load(s *subject, length time.Duration) *report.Round {
 
 func (a *arena) loadAt(s *subject, load bench.Load, length time.Duration) *report.Round {
 	a.t.Helper()
-	runs, err := bench.Compare(a.t.Context(), s.driver.Contenders("", bench.ProxyGRPC), bench.Comparison{
+	runs, err := bench.Compare(a.t.Context(), s.driver.Contenders("", cmp.Or(s.target, bench.ProxyGRPC)), bench.Comparison{
 		Load: load, Rounds: 1, Length: length, Seed: uint64(time.Now().UnixNano()),
 		SLA: report.SLA{Percentile: 95, TargetSeconds: deadline.Seconds()},
 	})
@@ -126,10 +200,15 @@ func (a *arena) duringAt(s *subject, at bench.Load, length time.Duration, do fun
 	a.t.Helper()
 	var loaded *report.Round
 	var load sync.WaitGroup
-	load.Go(func() { loaded = a.loadAt(s, at, length) })
+	enough := make(chan struct{})
+	at.Until = enough
+	load.Go(func() { loaded = a.loadAt(s, at, time.Hour) })
 	func() {
 		defer load.Wait() // also when do ends the test
+		defer close(enough)
+		start := time.Now()
 		do()
+		a.hold(length - time.Since(start))
 	}()
 	return loaded
 }
@@ -150,6 +229,10 @@ func (a *arena) hold(d time.Duration) {
 		a.t.FailNow()
 	}
 }
+
+// lost counts lookups with a key that was not answered, or with a wrong or missing
+// row, whenever the answer came.
+func lost(r *report.Round) int64 { return failed(r) - r.Counts.Late }
 
 // failed counts lookups with a key that was not answered, with a wrong or missing
 // row, or that were late.
@@ -183,15 +266,30 @@ func (a *arena) must(err error) {
 	require.NoError(a.t, err)
 }
 
-// asked is how many first sub-queries a host has answered.
-func (a *arena) asked(s *subject, n *devcluster.Node) float64 {
+// sum adds up the series of a metric of a proxy whose labels are as given, in
+// pairs: counters and gauges by value, histograms by count.
+func (a *arena) sum(s *subject, name string, labels ...string) float64 {
 	total := 0.0
-	for _, m := range a.metrics(s)["qosproxy_subquery_duration_seconds"].GetMetric() {
-		if label(m, "host") == n.Addr() && label(m, "attempt") == "first" {
-			total += float64(m.GetHistogram().GetSampleCount())
+	for _, m := range a.metrics(s)[name].GetMetric() {
+		if matches(m, labels) {
+			total += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
 		}
 	}
 	return total
+}
+
+func matches(m *dto.Metric, labels []string) bool {
+	for i := 0; i+1 < len(labels); i += 2 {
+		if label(m, labels[i]) != labels[i+1] {
+			return false
+		}
+	}
+	return true
+}
+
+// asked is how many first sub-queries a host has answered.
+func (a *arena) asked(s *subject, n *devcluster.Node) float64 {
+	return a.sum(s, "qosproxy_subquery_duration_seconds", "host", n.Addr(), "attempt", "first")
 }
 
 func label(m *dto.Metric, name string) string {
@@ -232,21 +330,64 @@ func (a *arena) back(s *subject, n *devcluster.Node) time.Duration {
 	return patience
 }
 
-// late returns which share of the lookups that a proxy answered in full since it
-// started took longer than the deadline, and how many these are. The deadline is an
-// edge of the histogram.
-func (a *arena) late(s *subject) (all, late float64) {
+// within returns how many lookups a proxy has ended since it started, of those with
+// the labels given, how many of them it answered in full, and how many of these
+// within the deadline, which is an edge of the histogram.
+func (a *arena) within(s *subject, labels ...string) (all, full, inTime float64) {
 	for _, m := range a.metrics(s)["qosproxy_lookup_duration_seconds"].GetMetric() {
-		if label(m, "code") != "OK" {
+		if !matches(m, labels) {
 			continue
 		}
 		h := m.GetHistogram()
 		all += float64(h.GetSampleCount())
+		if label(m, "code") != "OK" {
+			continue
+		}
+		full += float64(h.GetSampleCount())
 		for _, b := range h.GetBucket() {
 			if b.GetUpperBound() == deadline.Seconds() {
-				late += float64(h.GetSampleCount() - b.GetCumulativeCount())
+				inTime += float64(b.GetCumulativeCount())
 			}
 		}
 	}
-	return all, late
+	return all, full, inTime
 }
+
+// answer is what is read of an answer over HTTP.
+type answer struct {
+	Results []struct {
+		Status string                       `json:"status"`
+		Rows   []map[string]json.RawMessage `json:"rows"`
+	} `json:"results"`
+	Keys []struct {
+		Token    string   `json:"token"`
+		Replicas []string `json:"replicas"`
+	} `json:"keys"`
+}
+
+// ask posts to a table of a proxy over HTTP: verb is batchGet or explain and body is
+// JSON. An answer of any status is one.
+func ask(ctx context.Context, s *subject, table, verb, body string) (*answer, error) {
+	url := fmt.Sprintf("http://%s/v1/%s:%s", s.proxy.HTTP, strings.Replace(table, ".", "/", 1), verb)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if s.token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.token)
+	}
+	resp, err := manyConnections.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	out := &answer{}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return nil, fmt.Errorf("%s: %w", resp.Status, err)
+	}
+	return out, nil
+}
+
+// manyConnections keeps connections for a thousand callers.
+var manyConnections = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2000}}

@@ -3,11 +3,8 @@
 package chaos
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +17,7 @@ import (
 
 var (
 	short  = flag.Bool("chaos.short", false, "shorter faults, and only scenarios that are marked as quick")
-	folder = flag.String("chaos.dir", "", "the folder for one JSON file of each scenario and for the table; empty for none")
+	folder = flag.String("chaos.dir", "", "the folder for one JSON file of each scenario; empty for none")
 	only   = flag.String("chaos.scenarios", "", "the scenarios to run, as a regular expression; empty for all")
 )
 
@@ -41,54 +38,23 @@ type scenario struct {
 // scenarios are the scoreboard, in its order.
 var scenarios = slices.Concat(
 	[]scenario{frozen, slow, killed}, blackHoles,
-	[]scenario{loss, delayOne, delayAll, rollingRestart, allDown, oneReplica, quorumLost, thawUnderLoad, hedgeStorm, overload},
+	[]scenario{loss, delayOne, delayAll, rollingRestart, membership, allDown, oneReplica, quorumLost, thawUnderLoad, hedgeStorm, overload,
+		priorities, greedyClient, schemaChanges, inGuardrail, tombstones, prepared, memory, cancelled, turns, reloads, abuse},
 )
 
 // outcome is what one measurement has seen.
-type outcome struct {
-	// Figures are name and value, in the order in which they are read.
-	Figures [][2]string `json:"figures"`
-	// Broken are the promises that were not kept, with the figure.
-	Broken []string `json:"broken,omitempty"`
-
-	p50 float64 // seconds
-}
+type outcome = Outcome
 
 // note adds a figure.
-func (o *outcome) note(name, format string, args ...any) {
+func (o *Outcome) note(name, format string, args ...any) {
 	o.Figures = append(o.Figures, [2]string{name, fmt.Sprintf(format, args...)})
 }
 
 // require adds a promise that was not kept.
-func (o *outcome) require(kept bool, format string, args ...any) {
+func (o *Outcome) require(kept bool, format string, args ...any) {
 	if !kept {
 		o.Broken = append(o.Broken, fmt.Sprintf(format, args...))
 	}
-}
-
-func (o *outcome) String() string {
-	var b strings.Builder
-	for i, f := range o.Figures {
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		fmt.Fprintf(&b, "%s %s", f[0], f[1])
-	}
-	return b.String()
-}
-
-// verdict is what is kept of a scenario.
-type verdict struct {
-	Scenario string    `json:"scenario"`
-	Fault    string    `json:"fault"`
-	Promise  string    `json:"promise"`
-	Kept     bool      `json:"kept"`
-	Tries    []outcome `json:"tries"`
-	Without  string    `json:"control_without,omitempty"`
-	Why      string    `json:"no_control_because,omitempty"`
-	Control  *outcome  `json:"control,omitempty"`
-	Start    time.Time `json:"start"`
-	Seconds  float64   `json:"seconds"`
 }
 
 // tries is how often a scenario is measured at most. Proxy, nodes and load share a
@@ -100,8 +66,8 @@ func TestChaos(t *testing.T) {
 	wanted, err := regexp.Compile(*only)
 	require.NoError(t, err)
 	a := newArena(t)
-	var verdicts []verdict
-	for _, s := range scenarios {
+	var verdicts []Verdict
+	for i, s := range scenarios {
 		if *short && !s.quick || !wanted.MatchString(s.name) {
 			continue
 		}
@@ -111,21 +77,20 @@ func TestChaos(t *testing.T) {
 			}
 			a.t = t
 			v := s.run(a)
+			v.Order, v.Short = i, *short
 			verdicts = append(verdicts, v)
-			save(t, s.name+".json", v)
+			if *folder != "" {
+				require.NoError(t, v.Save(*folder))
+			}
 			assert.True(t, v.Kept, "%s: %s", s.fault, s.promise)
 		})
 	}
-	text := table(verdicts)
-	t.Logf("\n%s", text)
-	if *folder != "" {
-		require.NoError(t, os.WriteFile(filepath.Join(*folder, "scoreboard.md"), []byte(text), 0o644))
-	}
+	t.Logf("\n%s", Table(verdicts))
 }
 
 // run measures a scenario and its control.
-func (s *scenario) run(a *arena) verdict {
-	v := verdict{Scenario: s.name, Fault: s.fault, Promise: s.promise, Without: s.without, Why: s.why, Start: time.Now()}
+func (s *scenario) run(a *arena) Verdict {
+	v := Verdict{Scenario: s.name, Fault: s.fault, Promise: s.promise, Without: s.without, Why: s.why, Start: time.Now()}
 	for range tries {
 		o := s.measure(a, true)
 		v.Tries = append(v.Tries, o)
@@ -148,33 +113,4 @@ func (s *scenario) run(a *arena) verdict {
 	}
 	v.Seconds = time.Since(v.Start).Seconds()
 	return v
-}
-
-func save(t *testing.T, name string, v any) {
-	t.Helper()
-	if *folder == "" {
-		return
-	}
-	require.NoError(t, os.MkdirAll(*folder, 0o755))
-	data, err := json.MarshalIndent(v, "", "  ")
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(*folder, name), append(data, '\n'), 0o644))
-}
-
-// table is the scoreboard in Markdown.
-func table(verdicts []verdict) string {
-	var b strings.Builder
-	b.WriteString("| scenario | promise | kept | seen | with the safeguard off |\n|---|---|---|---|---|\n")
-	for _, v := range verdicts {
-		kept := "yes"
-		if !v.Kept {
-			kept = "**no**"
-		}
-		control := v.Why
-		if v.Control != nil {
-			control = v.Without + ": " + strings.Join(v.Control.Broken, "; ")
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", v.Fault, v.Promise, kept, &v.Tries[len(v.Tries)-1], control)
-	}
-	return b.String()
 }

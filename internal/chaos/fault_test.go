@@ -45,7 +45,7 @@ func (a *arena) underFault(s *subject, length time.Duration, fault func()) outco
 }
 
 // tail requires a p99 near that before.
-func (o *outcome) tail(before, during *report.Round) {
+func (o *Outcome) tail(before, during *report.Round) {
 	o.require(during.Latency.P99 <= before.Latency.P99+promisedTail.Seconds(), "p99 %.1f ms, before %.1f ms", during.Latency.P99*1e3, before.Latency.P99*1e3)
 }
 

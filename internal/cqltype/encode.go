@@ -127,21 +127,19 @@ func (s *scanner) object(f func(name token) error) error {
 	if s.accept('}') {
 		return nil
 	}
-	for {
+	for i := 0; ; i++ {
 		if s.peek() != '"' {
 			return s.errorf("expected a name in an object")
 		}
-		start := s.pos
 		text, err := s.string()
 		if err != nil {
 			return err
 		}
-		name := s.src[start:s.pos]
 		if !s.accept(':') {
 			return s.errorf("expected : after a name in an object")
 		}
 		if err := f(token{stringToken, text}); err != nil {
-			return fmt.Errorf("%s: %w", excerpt(string(name)), err)
+			return fmt.Errorf("entry %d: %w", i, err)
 		}
 		switch {
 		case s.accept('}'):

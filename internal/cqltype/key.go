@@ -100,7 +100,7 @@ func keyObject(types []*Type, names []string, key [][]byte, s *scanner) error {
 		}
 		i := keyColumn(names, string(text))
 		if i < 0 {
-			return columnError(string(text), fmt.Errorf("%w: not in the partition key (%s)", ErrKeyForm, strings.Join(names, ", ")))
+			return fmt.Errorf("%w: a name that is not in the partition key (%s)", ErrKeyForm, strings.Join(names, ", "))
 		}
 		if key[i] != nil {
 			return columnError(names[i], errors.New("given twice"))
@@ -195,7 +195,7 @@ func cutPart(s string) (part, rest string, more bool, err error) {
 		}
 		rest, more = strings.CutPrefix(s[scan.pos:], ":")
 		if !more && rest != "" {
-			return "", "", false, fmt.Errorf("%w: %q after a quoted value instead of a colon", ErrKeyForm, excerpt(rest))
+			return "", "", false, fmt.Errorf("%w: a quoted value is followed by something else than a colon", ErrKeyForm)
 		}
 		return string(text), rest, more, nil
 	}

@@ -34,7 +34,7 @@ func TestPartitionKeyFromJSON(t *testing.T) {
 
 func TestPartitionKeyFromJSONNamesTheColumn(t *testing.T) {
 	for json, want := range map[string]string{
-		`7`:           `column "id": expected text, got number 7`,
+		`7`:           `column "id": expected text, got a number`,
 		`null`:        `column "id": a column of the partition key may not be null`,
 		`["a"]`:       `column "id": expected text, got an array`,
 		`{"id": "a"}`: `column "id": expected text, got an object`,
@@ -46,18 +46,18 @@ func TestPartitionKeyFromJSONNamesTheColumn(t *testing.T) {
 		assert.Nil(t, got)
 	}
 	for json, want := range map[string]string{
-		`"a"`:                        `expected an array [user, Day] or an object by name, got string "a"`,
+		`"a"`:                        `expected an array [user, Day] or an object by name, got a string`,
 		`null`:                       `got null`,
 		`[]`:                         `column "user": a partition key of another form: missing, got 0 of 2 values`,
 		`["a"]`:                      `column "Day": a partition key of another form: missing, got 1 of 2 values`,
 		`["a", 7, 8]`:                `more than the 2 columns user, Day`,
-		`["a", "x"]`:                 `column "Day": expected int, got string "x"`,
+		`["a", "x"]`:                 `column "Day": expected int, got a string`,
 		`["a", null]`:                `column "Day": a column of the partition key may not be null`,
 		`["a", 7] x`:                 `after the value`,
 		`["a" 7]`:                    `expected , or ] in an array`,
 		`{"user": "a"}`:              `column "Day": a partition key of another form: missing`,
 		`{}`:                         `column "user": a partition key of another form: missing`,
-		`{"user": "a", "x": 1}`:      `column "x": a partition key of another form: not in the partition key (user, Day)`,
+		`{"user": "a", "x": 1}`:      `a partition key of another form: a name that is not in the partition key (user, Day)`,
 		`{"user": "a", "user": "b"}`: `column "user": given twice`,
 		`{"user" "a"}`:               `expected : after the name`,
 		`{"user": "a" 1}`:            `expected , or } in an object`,
@@ -103,10 +103,10 @@ func TestPartitionKeyFromTextSaysWhatIsWrong(t *testing.T) {
 	for s, want := range map[string]string{
 		`a`:      `expected 2 values with colons between them (user:Day), got 1; write a colon within a value as \:`,
 		`a:7:8`:  `got 3`,
-		`a:x`:    `column "Day": expected int, got string "x"`,
-		`a:`:     `column "Day": expected int, got string ""`,
+		`a:x`:    `column "Day": expected int, got a string`,
+		`a:`:     `column "Day": expected int, got an empty string`,
 		`"a:7`:   `a string is not closed`,
-		`"a"7:8`: `"7:8" after a quoted value instead of a colon`,
+		`"a"7:8`: `a quoted value is followed by something else than a colon`,
 		`["a"]`:  `column "Day": a partition key of another form: missing`,
 	} {
 		got, err := PartitionKeyFromText(compositeTypes, compositeNames, s)
@@ -114,7 +114,7 @@ func TestPartitionKeyFromTextSaysWhatIsWrong(t *testing.T) {
 		assert.Nil(t, got)
 	}
 	_, err := PartitionKeyFromText([]*Type{{Kind: Int}}, singleName, "x")
-	require.ErrorContains(t, err, `column "id": expected int, got string "x"`)
+	require.ErrorContains(t, err, `column "id": expected int, got a string`)
 	_, err = PartitionKeyFromText(compositeTypes, compositeNames, "a")
 	require.ErrorIs(t, err, ErrKeyForm)
 }

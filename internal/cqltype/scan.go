@@ -32,15 +32,19 @@ type token struct {
 	text []byte
 }
 
-// String describes the value for an error, at most maxExcerpt bytes of it.
+// String describes the value for an error, without what it holds: it may be a key,
+// which stands in no error.
 func (k token) String() string {
 	switch k.kind {
 	case stringToken:
-		return fmt.Sprintf("string %q", excerpt(string(k.text[:min(len(k.text), 2*maxExcerpt)])))
+		if len(k.text) == 0 {
+			return "an empty string"
+		}
+		return "a string"
 	case numberToken:
-		return "number " + excerpt(string(k.text))
+		return "a number"
 	case boolToken:
-		return "boolean " + string(k.text)
+		return "a boolean"
 	case nullToken:
 		return "null"
 	case arrayToken:

@@ -90,12 +90,12 @@ func TestEncodeText(t *testing.T) {
 
 func TestEncodeTextSaysWhatIsWrong(t *testing.T) {
 	for _, c := range []struct{ typ, text, want string }{
-		{"int", "", `expected int, got string ""`},
-		{"boolean", " ", `expected boolean, got string ""`},
-		{"int", "x", `expected int, got string "x"`},
-		{"int", "null", `expected int, got string "null"`},
+		{"int", "", `expected int, got an empty string`},
+		{"boolean", " ", `expected boolean, got an empty string`},
+		{"int", "x", `expected int, got a string`},
+		{"int", "null", `expected int, got a string`},
 		{"frozen<list<int>>", "null", `expected frozen<list<int>>, got null`},
-		{"frozen<list<int>>", "1,2", `expected frozen<list<int>>, got number 1`},
+		{"frozen<list<int>>", "1,2", `expected frozen<list<int>>, got a number`},
 		{"ascii", "ä", `expected ascii`},
 		{"text", "\xff", `expected text`},
 	} {

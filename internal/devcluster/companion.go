@@ -1,6 +1,11 @@
 package devcluster
 
-import "os/exec"
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+)
 
 // Dir is the folder of the cluster. It goes with all that is in it when the
 // cluster is stopped, or when this process ends without that.
@@ -15,4 +20,19 @@ func (c *Cluster) Companion(name string, args ...string) (cmd *exec.Cmd, ended f
 	name = "companion-" + name
 	cmd = c.watchdog.command(name, args)
 	return cmd, func() { c.watchdog.forget(name, cmd.Process.Pid) }
+}
+
+// LimitMemory holds a process, such as a companion, to so many bytes of memory by
+// a control group: the kernel kills it when it needs more. The group stays until
+// lift is called, after the end of the process. It needs what Node.LimitCPU needs,
+// with the memory controller.
+func (c *Cluster) LimitMemory(pid int, bytes int64) (lift func() error, err error) {
+	group, err := limitMemory(fmt.Sprintf("qosproxy-devcluster-%d-memory-%d", os.Getpid(), pid), pid, bytes)
+	if err != nil {
+		return nil, fmt.Errorf("limit the memory of process %d: %w", pid, err)
+	}
+	if err := c.watchdog.addGroup(group); err != nil {
+		return nil, errors.Join(err, removeGroup(group))
+	}
+	return func() error { return removeGroup(group) }, nil
 }

@@ -30,12 +30,18 @@ func quotaPeriod(fraction float64) int {
 // newCPUGroup makes a control group for one node, by version 1 or 2 of the
 // interface, whichever has the cpu controller.
 func newCPUGroup(name string) (cpuGroup, error) {
-	parent, unified, err := cpuController()
+	path, err := newGroup("cpu", name)
+	return cpuGroup(path), err
+}
+
+// newGroup makes a control group with a controller and returns its folder.
+func newGroup(controller, name string) (string, error) {
+	parent, unified, err := mountOf(controller)
 	if err != nil {
 		return "", err
 	}
 	if unified {
-		if err := delegateCPU(parent); err != nil {
+		if err := delegate(parent, controller); err != nil {
 			return "", err
 		}
 	}
@@ -43,12 +49,12 @@ func newCPUGroup(name string) (cpuGroup, error) {
 	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("make a control group (run as root): %w", err)
 	}
-	return cpuGroup(path), nil
+	return path, nil
 }
 
-// cpuController returns the mount point of the control groups that have the cpu
-// controller, and whether they are of the unified hierarchy (version 2).
-func cpuController() (path string, unified bool, err error) {
+// mountOf returns the mount point of the control groups that have a controller,
+// and whether they are of the unified hierarchy (version 2).
+func mountOf(controller string) (path string, unified bool, err error) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		return "", false, err
@@ -61,31 +67,31 @@ func cpuController() (path string, unified bool, err error) {
 		}
 		switch fields[2] {
 		case "cgroup":
-			if slices.Contains(strings.Split(fields[3], ","), "cpu") {
+			if slices.Contains(strings.Split(fields[3], ","), controller) {
 				return fields[1], false, nil
 			}
 		case "cgroup2":
 			controllers, err := os.ReadFile(filepath.Join(fields[1], "cgroup.controllers"))
-			if err == nil && slices.Contains(strings.Fields(string(controllers)), "cpu") {
+			if err == nil && slices.Contains(strings.Fields(string(controllers)), controller) {
 				return fields[1], true, nil
 			}
 		}
 	}
-	return "", false, errors.New("no control groups with the cpu controller are mounted here")
+	return "", false, fmt.Errorf("no control groups with the %s controller are mounted here", controller)
 }
 
-// delegateCPU lets the groups below parent have quotas of their own.
-func delegateCPU(parent string) error {
+// delegate lets the groups below parent have limits of their own.
+func delegate(parent, controller string) error {
 	file := filepath.Join(parent, "cgroup.subtree_control")
 	enabled, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	if slices.Contains(strings.Fields(string(enabled)), "cpu") {
+	if slices.Contains(strings.Fields(string(enabled)), controller) {
 		return nil
 	}
-	if err := os.WriteFile(file, []byte("+cpu"), 0o644); err != nil {
-		return fmt.Errorf("enable the cpu controller below %s (run as root, outside of a container): %w", parent, err)
+	if err := os.WriteFile(file, []byte("+"+controller), 0o644); err != nil {
+		return fmt.Errorf("enable the %s controller below %s (run as root, outside of a container): %w", controller, parent, err)
 	}
 	return nil
 }
@@ -118,13 +124,37 @@ func (g cpuGroup) limit(pid int, fraction float64) error {
 
 // remove removes the group, whose process has ended. The kernel lets go of a
 // process a moment after it has been reaped.
-func (g cpuGroup) remove() error {
+func (g cpuGroup) remove() error { return removeGroup(string(g)) }
+
+func removeGroup(path string) error {
 	var err error
 	for range 50 {
-		if err = os.Remove(string(g)); err == nil || errors.Is(err, fs.ErrNotExist) {
+		if err = os.Remove(path); err == nil || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	return err
+}
+
+// limitMemory moves a process into a new group with a limit of memory, in bytes,
+// and no swap, and returns the folder of the group.
+func limitMemory(name string, pid int, bytes int64) (string, error) {
+	group, err := newGroup("memory", name)
+	if err != nil {
+		return "", err
+	}
+	settings := [][2]string{{"memory.max", strconv.FormatInt(bytes, 10)}, {"memory.swap.max", "0"}}
+	if _, err := os.Stat(filepath.Join(group, "memory.limit_in_bytes")); err == nil {
+		// Of both together, so no swap; it may not be below the other.
+		settings = [][2]string{{"memory.limit_in_bytes", settings[0][1]}, {"memory.memsw.limit_in_bytes", settings[0][1]}}
+	}
+	for i, s := range append(settings, [2]string{"cgroup.procs", strconv.Itoa(pid)}) {
+		err := os.WriteFile(filepath.Join(group, s[0]), []byte(s[1]), 0o644)
+		// Kernels without swap accounting have no file for it.
+		if err != nil && (i != 1 || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission)) {
+			return "", errors.Join(err, removeGroup(group))
+		}
+	}
+	return group, nil
 }

@@ -2,8 +2,10 @@ package devcluster
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,4 +39,30 @@ func TestCPUGroupLimitsAProcess(t *testing.T) {
 	_ = busy.Wait()
 	require.NoError(t, group.remove())
 	assert.NoDirExists(t, string(group))
+}
+
+func TestMemoryGroupEndsAProcessThatNeedsMore(t *testing.T) {
+	for limit, killed := range map[int64]bool{16 << 20: true, 512 << 20: false} {
+		// tail keeps the 64 MB of its input, which has no line, in memory.
+		hungry := exec.Command("/bin/sh", "-c", "read -r go; head -c 64000000 /dev/zero | tail -n 1 | wc -c; echo done")
+		input, err := hungry.StdinPipe()
+		require.NoError(t, err)
+		output, err := hungry.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, hungry.Start())
+		group, err := limitMemory(fmt.Sprintf("qosproxy-devcluster-test-memory-%d", hungry.Process.Pid), hungry.Process.Pid, limit)
+		if err != nil {
+			_ = hungry.Process.Kill()
+			_ = hungry.Wait()
+			t.Skip(err)
+		}
+		_, err = input.Write([]byte("go\n"))
+		require.NoError(t, err)
+		text, err := io.ReadAll(output)
+		require.NoError(t, err)
+		_ = hungry.Wait()
+		assert.Equal(t, killed, !strings.HasPrefix(string(text), "64000000"), "%s", text)
+		require.NoError(t, removeGroup(group))
+		assert.NoDirExists(t, group)
+	}
 }

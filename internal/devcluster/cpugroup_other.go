@@ -7,10 +7,14 @@ import "errors"
 // cpuGroup is a CPU quota, which this system does not have.
 type cpuGroup string
 
-var errNoCPUGroup = errors.New("CPU limits need Linux's control groups")
+var errNoGroups = errors.New("limits of CPU and memory need Linux's control groups")
 
-func newCPUGroup(string) (cpuGroup, error) { return "", errNoCPUGroup }
+func newCPUGroup(string) (cpuGroup, error) { return "", errNoGroups }
 
-func (cpuGroup) limit(int, float64) error { return errNoCPUGroup }
+func (cpuGroup) limit(int, float64) error { return errNoGroups }
 
 func (cpuGroup) remove() error { return nil }
+
+func limitMemory(string, int, int64) (string, error) { return "", errNoGroups }
+
+func removeGroup(string) error { return nil }

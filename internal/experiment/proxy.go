@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,44 +25,96 @@ type Proxy struct {
 	// be ready, to 20 ms.
 	StartToReady time.Duration
 
-	cmd   *exec.Cmd
-	ended func()
-	log   string
+	cluster *devcluster.Cluster
+	binary  string
+	dir     string
+	env     []string
+
+	cmd     *exec.Cmd
+	done    chan struct{} // closed when the process has ended
+	err     error         // how it ended; after done
+	stopped bool
 }
+
+// configFile and logFile are in the folder of a proxy.
+const (
+	configFile = "qosproxy.yaml"
+	logFile    = "log"
+)
+
+// File is the path of the configuration.
+func (p *Proxy) File() string { return filepath.Join(p.dir, configFile) }
+
+// PID is the id of the process, which may have ended.
+func (p *Proxy) PID() int { return p.cmd.Process.Pid }
+
+// Done returns a channel that is closed when the process has ended.
+func (p *Proxy) Done() <-chan struct{} { return p.done }
 
 // proxyPatience bounds how long a proxy may take until it is ready, and to stop.
 const proxyPatience = 20 * time.Second
 
 // startProxy runs "binary serve" with a configuration, whose listeners should have
-// port 0, and waits until it is ready. It ends with the cluster at the latest.
-func startProxy(ctx context.Context, cluster *devcluster.Cluster, binary, yaml string) (*Proxy, error) {
+// port 0, and waits until it is ready. Env are variables besides those of this
+// process. It ends with the cluster at the latest.
+func startProxy(ctx context.Context, cluster *devcluster.Cluster, binary, yaml string, env []string) (*Proxy, error) {
 	dir, err := os.MkdirTemp(cluster.Dir(), "proxy")
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(dir, "qosproxy.yaml")
-	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+	p := &Proxy{cluster: cluster, binary: binary, dir: dir, env: env}
+	if err := os.WriteFile(p.File(), []byte(yaml), 0o600); err != nil {
 		return nil, err
 	}
-	p := &Proxy{log: filepath.Join(dir, "log")}
-	p.cmd, p.ended = cluster.Companion(filepath.Base(dir), binary, "serve", "--config", file)
-	log, err := os.Create(p.log)
+	return p, p.start(ctx)
+}
+
+// start starts the process with an empty log.
+func (p *Proxy) start(ctx context.Context) error {
+	var ended func()
+	p.cmd, ended = p.cluster.Companion(filepath.Base(p.dir), p.binary, "serve", "--config", p.File())
+	p.cmd.Env = append(os.Environ(), p.env...)
+	log, err := os.Create(filepath.Join(p.dir, logFile))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = log.Close() }()
 	p.cmd.Stderr = log
 	start := time.Now()
 	if err := p.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
+	p.done, p.stopped = make(chan struct{}), false
+	go func() {
+		defer close(p.done)
+		p.err = p.cmd.Wait()
+		ended()
+	}()
 	err = p.awaitReady(ctx)
 	p.StartToReady = time.Since(start)
 	if err != nil {
-		text, _ := os.ReadFile(p.log)
-		return nil, errors.Join(fmt.Errorf("start the proxy: %w; its log:\n%s", err, text), p.Stop())
+		text, _ := os.ReadFile(log.Name())
+		return errors.Join(fmt.Errorf("start the proxy: %w; its log:\n%s", err, text), p.Stop())
 	}
-	return p, nil
+	return nil
+}
+
+// Restart stops the process as Stop does and starts it again at the addresses it
+// had, and returns when it is ready. The error is also that of a stop that was not
+// in good order.
+func (p *Proxy) Restart(ctx context.Context) error {
+	stopped := p.Stop()
+	text, err := os.ReadFile(p.File())
+	if err != nil {
+		return err
+	}
+	for _, l := range []struct{ key, address string }{{"grpc", p.GRPC}, {"http", p.HTTP}, {"admin", p.Admin}} {
+		text = bytes.Replace(text, []byte(l.key+`: "127.0.0.1:0"`), []byte(l.key+": "+l.address), 1)
+	}
+	if err := os.WriteFile(p.File(), text, 0o600); err != nil {
+		return err
+	}
+	return errors.Join(stopped, p.start(ctx))
 }
 
 // awaitReady waits until the log names the listeners and says that the cluster is
@@ -80,6 +133,8 @@ func (p *Proxy) awaitReady(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return errors.New("it is not ready")
+		case <-p.done:
+			return errors.New("it has ended")
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -87,7 +142,7 @@ func (p *Proxy) awaitReady(ctx context.Context) error {
 
 // readLog looks in the log for the addresses and for the word that it is ready.
 func (p *Proxy) readLog() (ready bool, err error) {
-	f, err := os.Open(p.log)
+	f, err := os.Open(filepath.Join(p.dir, logFile))
 	if err != nil {
 		return false, err
 	}
@@ -124,20 +179,21 @@ func (p *Proxy) Resident() (int, error) {
 	return resident * os.Getpagesize(), nil
 }
 
-// Stop ends the proxy and returns when it is gone.
+// Stop ends the proxy by SIGTERM and returns when it is gone. The error says that
+// it did not end in good order; once it has been told, Stop does nothing.
 func (p *Proxy) Stop() error {
-	if p.cmd.ProcessState != nil {
+	if p.stopped {
 		return nil
 	}
+	p.stopped = true
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	late := time.AfterFunc(proxyPatience, func() { _ = p.cmd.Process.Kill() })
 	defer late.Stop()
-	err := p.cmd.Wait()
-	p.ended()
-	if err != nil {
-		return fmt.Errorf("stop the proxy: %w", err)
+	<-p.done
+	if p.err != nil {
+		return fmt.Errorf("stop the proxy: %w", p.err)
 	}
 	return nil
 }

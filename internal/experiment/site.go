@@ -172,14 +172,21 @@ const connectionsPerHost = 2
 func (s *Site) serve(ctx context.Context, connections int, settings ...string) (*Proxy, error) {
 	p := s.Data.Profile
 	table := append([]string{fmt.Sprintf("name: %s.%s", p.Keyspace, p.Table), "timeout: 2s", fmt.Sprintf("max_rows_per_key: %d", max(p.RowsPerPartition, 1)), "max_response_bytes: 64MiB"}, settings...)
-	yaml := fmt.Sprintf(`cassandra: {contact_points: [%s], local_dc: %s, connections_per_host: %d}
+	return s.Start(ctx, fmt.Sprintf(`cassandra: {contact_points: [%s], local_dc: %s, connections_per_host: %d}
 listen: {grpc: "127.0.0.1:0", http: "127.0.0.1:0", admin: "127.0.0.1:0"}
 shutdown: {delay: 0s}
 admission: {enabled: %t}
 tables:
   - %s
-`, strings.Join(s.Cluster.ContactPoints(), ", "), datacenter, connections, s.Admission, strings.Join(table, "\n    "))
-	proxy, err := startProxy(ctx, s.Cluster, s.lab.Binary, yaml)
+`, strings.Join(s.Cluster.ContactPoints(), ", "), datacenter, connections, s.Admission, strings.Join(table, "\n    ")))
+}
+
+// Start starts a proxy with a whole configuration, in which every listener should
+// have port 0 and cassandra.contact_points may be left out, and with variables of
+// the environment, such as GOMEMLIMIT=200MiB, besides those of this process.
+func (s *Site) Start(ctx context.Context, yaml string, env ...string) (*Proxy, error) {
+	env = append(env, "QOSPROXY_CASSANDRA_CONTACT_POINTS="+strings.Join(s.Cluster.ContactPoints(), ","), "QOSPROXY_CASSANDRA_LOCAL_DC="+datacenter)
+	proxy, err := startProxy(ctx, s.Cluster, s.lab.Binary, yaml, env)
 	if err != nil {
 		return nil, err
 	}

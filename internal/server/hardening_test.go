@@ -320,11 +320,15 @@ func (p *rawPeer) until(kind http2.FrameType, d time.Duration) bool {
 }
 
 // headers returns the header block of a call of BatchGet.
-func (p *rawPeer) headers(more ...string) []byte {
+func (p *rawPeer) headers() []byte {
+	return p.fields(":method", "POST", ":scheme", "http", ":path", qosproxyv1.QosProxy_BatchGet_FullMethodName,
+		":authority", "x", "content-type", "application/grpc", "te", "trailers")
+}
+
+// fields returns a header block of names and values.
+func (p *rawPeer) fields(fields ...string) []byte {
 	p.block.Reset()
-	fields := []string{":method", "POST", ":scheme", "http", ":path", qosproxyv1.QosProxy_BatchGet_FullMethodName,
-		":authority", "x", "content-type", "application/grpc", "te", "trailers"}
-	for fields = append(fields, more...); len(fields) > 0; fields = fields[2:] {
+	for ; len(fields) > 0; fields = fields[2:] {
 		_ = p.hpack.WriteField(hpack.HeaderField{Name: fields[0], Value: fields[1]})
 	}
 	return bytes.Clone(p.block.Bytes())
@@ -347,16 +351,31 @@ func askProducts(t *testing.T) []byte {
 }
 
 func TestRapidReset(t *testing.T) {
+	t.Run("held to the limit", func(t *testing.T) {
+		most, good := rapidReset(t, safeguards{}, 20_000)
+		require.NoError(t, good)
+		assert.LessOrEqual(t, most, grpcMaxStreams, "streams that were reset still count while their handlers run")
+		assert.Less(t, runtime.NumGoroutine(), grpcMaxStreams+500)
+	})
+	t.Run("control: without the limit handlers pile up", func(t *testing.T) {
+		most, _ := rapidReset(t, safeguards{streams: true}, 20_000)
+		assert.Greater(t, most, grpcMaxStreams)
+	})
+}
+
+// rapidReset opens and resets so many streams whose handlers take no notice, and
+// returns how many ran at most, and how a good client fared.
+func rapidReset(t *testing.T, without safeguards, streams uint32) (most int, good error) {
 	blocked := make(chan struct{})
 	var mu sync.Mutex
-	running, most := 0, 0
+	running, highest := 0, 0
 	f := &fake{tables: []*lookup.Table{products(t)}, get: func(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
 		if string(req.Keys[0].Routing()) == "good" {
 			return respond(absent)(ctx, req)
 		}
 		mu.Lock()
 		running++
-		most = max(most, running)
+		highest = max(highest, running)
 		mu.Unlock()
 		// Work that does not notice at once that nobody wants it.
 		<-blocked
@@ -365,13 +384,25 @@ func TestRapidReset(t *testing.T) {
 		mu.Unlock()
 		return respond(absent)(ctx, req)
 	}}
-	s := start(t, both(Limits{}), Deps{Lookup: f})
+	cfg := both(Limits{})
+	cfg.without = without
+	s := start(t, cfg, Deps{Lookup: f})
 	defer close(blocked)
 	p := newPeer(t, s, "grpc")
 	go func() { _, _ = io.Copy(io.Discard, p.conn) }()
 	message := askProducts(t)
-	_ = p.conn.SetWriteDeadline(time.Now().Add(2 * time.Second))
-	for i := range uint32(20_000) {
+	if !without.streams { // the server stops reading at the limit
+		_ = p.conn.SetWriteDeadline(time.Now().Add(2 * time.Second))
+	}
+	piled := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return highest > grpcMaxStreams
+	}
+	for i := range streams {
+		if piled() {
+			break
+		}
 		err := errors.Join(
 			p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, BlockFragment: p.headers(), EndHeaders: true}),
 			p.framer.WriteData(2*i+1, true, message),
@@ -381,13 +412,52 @@ func TestRapidReset(t *testing.T) {
 		}
 	}
 	conn := dial(t, s.Addr("grpc").String())
-	_, err := qosproxyv1.NewQosProxyClient(conn).BatchGet(t.Context(),
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, good = qosproxyv1.NewQosProxyClient(conn).BatchGet(ctx,
 		&qosproxyv1.BatchGetRequest{Keyspace: "ks", Table: "products", Keys: []*qosproxyv1.Key{key(text("good"))}})
-	require.NoError(t, err)
+	if without.streams {
+		// What is in the pipe becomes handlers.
+		assert.Eventually(t, piled, patience, time.Millisecond)
+	}
 	mu.Lock()
 	defer mu.Unlock()
-	assert.LessOrEqual(t, most, grpcMaxStreams, "streams that were reset still count while their handlers run")
-	assert.Less(t, runtime.NumGoroutine(), grpcMaxStreams+500)
+	return highest, good
+}
+
+// The limit ends what the test below floods with, and without the limit it goes on.
+// The largest frame is a constant of gRPC, which nothing turns off.
+func TestWithoutTheirLimitsFloodsGoOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		without safeguards
+		flood   func(p *rawPeer)
+	}{
+		"continuation": {safeguards{headers: true}, func(p *rawPeer) {
+			_ = p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.headers()})
+			for range 200 {
+				_ = p.framer.WriteContinuation(1, false, p.fields("x-a", strings.Repeat("v", 1000)))
+			}
+		}},
+		"pings": {safeguards{pings: true}, func(p *rawPeer) {
+			for range 50 {
+				_ = p.framer.WritePing(false, [8]byte{})
+			}
+		}},
+	} {
+		for without, ended := range map[safeguards]bool{{}: true, c.without: false} {
+			cfg := both(Limits{})
+			cfg.without = without
+			s := start(t, cfg, Deps{Lookup: &fake{tables: []*lookup.Table{products(t)}}})
+			p := newPeer(t, s, "grpc")
+			c.flood(p)
+			wait := patience
+			if !ended {
+				wait = 300 * time.Millisecond
+			}
+			assert.Equal(t, ended, closedBy(p.conn, wait), "%s %+v", name, without)
+			_ = p.conn.Close()
+		}
+	}
 }
 
 func TestFloodsEndTheConnectionAndNobodyElses(t *testing.T) {
@@ -397,7 +467,7 @@ func TestFloodsEndTheConnectionAndNobodyElses(t *testing.T) {
 				return err
 			}
 			for {
-				if err := p.framer.WriteContinuation(1, false, p.headers("x-a", strings.Repeat("v", 1000))); err != nil {
+				if err := p.framer.WriteContinuation(1, false, p.fields("x-a", strings.Repeat("v", 1000))); err != nil {
 					return err
 				}
 			}

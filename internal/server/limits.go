@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -79,16 +80,26 @@ const (
 // grpcLimits are the limits as options of the gRPC server.
 func (s *Server) grpcLimits() []grpc.ServerOption {
 	l := s.cfg.Limits
+	headers, streams, pings := uint32(maxHeaderBytes), uint32(grpcMaxStreams), minPingInterval
+	if s.cfg.without.headers {
+		headers = math.MaxUint32
+	}
+	if s.cfg.without.streams {
+		streams = math.MaxUint32
+	}
+	if s.cfg.without.pings {
+		pings = time.Nanosecond
+	}
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(s.cfg.MaxRequestBytes), // after decompression
-		grpc.MaxHeaderListSize(maxHeaderBytes),
-		grpc.MaxConcurrentStreams(grpcMaxStreams),
+		grpc.MaxHeaderListSize(headers),
+		grpc.MaxConcurrentStreams(streams),
 		grpc.ConnectionTimeout(l.HandshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: l.IdleTimeout, MaxConnectionAge: l.MaxConnectionAge, MaxConnectionAgeGrace: ageGrace,
 			Time: pingInterval, Timeout: pingTimeout,
 		}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pings, PermitWithoutStream: true}),
 	}
 }
 

@@ -46,7 +46,13 @@ type Config struct {
 	ClearHotKeys bool
 	// Version is shown by /status.
 	Version string
+
+	// without switches a safeguard off, for the test that shows it is needed.
+	without safeguards
 }
+
+// safeguards are named after what they turn off.
+type safeguards struct{ streams, headers, pings bool }
 
 // listeners are the listeners by name.
 func (c Config) listeners() map[string]Listener {

@@ -1,0 +1,109 @@
+package bench
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+)
+
+// listener is a gRPC door that counts who asked.
+type listener struct {
+	qosproxyv1.UnimplementedQosProxyServer
+	mu    sync.Mutex
+	asked map[string]int // by authorization
+}
+
+func (l *listener) BatchGet(ctx context.Context, in *qosproxyv1.BatchGetRequest) (*qosproxyv1.BatchGetResponse, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range append(metadata.ValueFromIncomingContext(ctx, "authorization"), "all") {
+		l.asked[a]++
+	}
+	out := &qosproxyv1.BatchGetResponse{}
+	for range in.GetKeys() {
+		out.Results = append(out.Results, &qosproxyv1.KeyResult{Status: qosproxyv1.KeyStatus_KEY_STATUS_NOT_FOUND})
+	}
+	return out, nil
+}
+
+func (l *listener) count(of string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.asked[of]
+}
+
+// serveAt serves a listener at an address and returns that and what ends it.
+func serveAt(t *testing.T, address string) (*listener, string, func()) {
+	t.Helper()
+	bound, err := net.Listen("tcp", address)
+	require.NoError(t, err)
+	l, s := &listener{asked: map[string]int{}}, grpc.NewServer()
+	qosproxyv1.RegisterQosProxyServer(s, l)
+	go func() { _ = s.Serve(bound) }()
+	t.Cleanup(s.Stop)
+	return l, bound.Addr().String(), s.GracefulStop
+}
+
+func TestTheTokenGoesWithEveryLookup(t *testing.T) {
+	door, address, _ := serveAt(t, "127.0.0.1:0")
+	var header string
+	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { header = r.Header.Get("Authorization") }))
+	defer web.Close()
+	for token, sent := range map[string]string{"secret": "Bearer secret", "": ""} {
+		d, err := NewDriver(Open{Data: dataset(t, small, 7), Timeout: 5 * time.Second, GRPC: address, HTTP: web.Listener.Addr().String(), Token: token}, Meter{})
+		require.NoError(t, err)
+		lookup := newWorkload(d.open.Data, d.open.kinds, 1).next()
+		for _, name := range []string{ProxyGRPC, ProxyHTTP} {
+			target, err := d.Target(t.Context(), name)
+			require.NoError(t, err)
+			target.Do(t.Context(), lookup)
+		}
+		assert.Equal(t, sent, header)
+		d.Close()
+	}
+	assert.Equal(t, 1, door.count("Bearer secret"))
+	assert.Equal(t, 2, door.count("all"))
+}
+
+func TestSeveralProxiesTakeTurnsAndOneMayGo(t *testing.T) {
+	one, first, stop := serveAt(t, "127.0.0.1:0")
+	two, second, _ := serveAt(t, "127.0.0.1:0")
+	d, err := NewDriver(Open{Data: dataset(t, small, 7), Timeout: 20 * time.Second, GRPC: first + ", " + second}, Meter{})
+	require.NoError(t, err)
+	defer d.Close()
+	target, err := d.Target(t.Context(), ProxyGRPC)
+	require.NoError(t, err)
+	lookup := newWorkload(d.open.Data, d.open.kinds, 1).next()
+	asked := func() { assert.Empty(t, target.Do(t.Context(), lookup).Failed) }
+	both := func() bool { asked(); return one.count("all") > 5 && two.count("all") > 5 }
+	require.Eventually(t, both, 20*time.Second, time.Millisecond)
+	stop()
+	for range 20 {
+		asked()
+	}
+	again, _, _ := serveAt(t, first)
+	require.Eventually(t, func() bool { asked(); return again.count("all") > 0 }, 20*time.Second, time.Millisecond, "a proxy that is back is asked")
+}
+
+func TestALoadCanEndEarly(t *testing.T) {
+	for _, load := range []Load{{Rate: 50}, {Concurrency: 2}} {
+		enough := make(chan struct{})
+		load.Until = enough
+		time.AfterFunc(50*time.Millisecond, func() { close(enough) })
+		c := driverOf(t, map[string]Target{In: &scripted{do: after(time.Millisecond)}}).Contenders("", In)[0]
+		r, err := c.round(t.Context(), load, time.Hour, 1, 0)
+		require.NoError(t, err)
+		assert.Positive(t, r.Counts.Lookups)
+	}
+}
