@@ -83,10 +83,13 @@ var priorities = scenario{
 		}
 		s := a.own(a.data[3], a.configure("", []caller{high, {"low", "batch"}}))
 		defer s.close()
+		lift := a.limitNodes(nodeShare)
+		defer lift()
 		warm := a.as(s, high, crowdKeys)
 		peak := a.peak(warm)
 		warm.driver.Close()
 		lookups, share := a.crowded(s, span(30*time.Second), map[*subject]float64{a.as(s, high, measuredKeys): peak / 2}, a.as(s, low, crowdKeys), 5*peak)
+		lift()
 		o.note("peak", "%.0f lookups/s", peak)
 		o.note("interactive:", "%.0f lookups, %.2f %% in time", lookups, share*100)
 		o.note("shed:", "%.0f of batch, %.0f of interactive", a.sum(s, "qosproxy_admission_shed_total", "priority", "batch"),
@@ -108,6 +111,8 @@ var greedyClient = scenario{
 		}
 		s := a.own(a.data[3], a.configure("", clients))
 		defer s.close()
+		lift := a.limitNodes(nodeShare)
+		defer lift()
 		warm := a.as(s, clients[0], crowdKeys)
 		peak := a.peak(warm)
 		warm.driver.Close()
@@ -122,6 +127,7 @@ var greedyClient = scenario{
 			}
 		}
 		lookups, share := a.crowded(s, span(30*time.Second), polite, a.as(s, clients[0], crowdKeys), 5*peak)
+		lift()
 		o.note("peak", "%.0f lookups/s", peak)
 		o.note("the nine:", "%.0f lookups, %.2f %% in time", lookups, share*100)
 		o.note("shed:", "%.0f of the greedy one, %.0f in all", a.sum(s, "qosproxy_admission_client_shed_total", "client", clients[0].name),

@@ -285,7 +285,7 @@ func options(ctx context.Context, addr string) error {
 }
 
 var hedgeStorm = scenario{
-	name: "hedge-storm", fault: "all nodes slowed to 15 % of a CPU", promise: "sub-queries ≤ 1.05 × the first attempts", quick: true,
+	name: "hedge-storm", fault: "all nodes slowed to 15 % of a CPU each", promise: "sub-queries ≤ 1.05 × the first attempts", quick: true,
 	without: "hedge_budget 100% (a delay of 15 ms without a budget)",
 	measure: func(a *arena, safe bool) outcome {
 		var o outcome
@@ -294,13 +294,10 @@ var hedgeStorm = scenario{
 			s = a.subject(3, "hedge_budget: 100%")
 		}
 		a.load(s, 2*time.Second)
-		for _, n := range a.cluster.Nodes() {
-			a.must(n.LimitCPU(0.15))
-		}
+		lift := a.limitNodes(nodeShare)
+		defer lift()
 		r := a.load(s, span(30*time.Second))
-		for _, n := range a.cluster.Nodes() {
-			a.must(n.LimitCPU(0))
-		}
+		lift()
 		a.back(s, a.node(3))
 		o.note("during:", "%s", seen(r))
 		o.require(extra(r) <= promisedExtra, "%.1f %% extra sub-queries", extra(r)*100)
