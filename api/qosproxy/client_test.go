@@ -421,15 +421,15 @@ func TestScanSaysWhatDoesNotFit(t *testing.T) {
 	require.ErrorContains(t, err, "column name into struct")
 	require.ErrorContains(t, err, "a text does not go into int")
 	_, err = qosproxy.Scan[struct {
-		Name string `cql:"nmae"`
+		Name string `cql:"title"`
 	}](r)
-	require.ErrorContains(t, err, "nmae, which is not in the answer (id, name, price, tags)")
+	require.ErrorContains(t, err, "title, which is not in the answer (id, name, price, tags)")
 	_, err = qosproxy.Scan[struct{ Name string }](r)
 	require.ErrorContains(t, err, "no field with a tag")
 	_, err = qosproxy.Scan[string](r)
 	require.ErrorContains(t, err, "not into string")
 	_, err = qosproxy.Scan[struct {
-		name string `cql:"name"` //nolint:unused // It is found by its tag.
+		name string `cql:"name"`
 	}](r)
 	require.ErrorContains(t, err, "not exported")
 	orders, err := client.Get(t.Context(), qosproxy.Lookup{Table: "shop.orders", Keys: []qosproxy.Key{qosproxy.NewKey("north", int16(2026))}})

@@ -3,6 +3,7 @@ package qosproxy
 import (
 	"fmt"
 	"reflect"
+	"strconv"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
@@ -170,7 +171,7 @@ func fieldName(t *qosproxyv1.Type, i int) string {
 	if i < len(t.GetFieldNames()) {
 		return t.GetFieldNames()[i]
 	}
-	return fmt.Sprint(i)
+	return strconv.Itoa(i)
 }
 
 func position(t *qosproxyv1.Type, field string) int {

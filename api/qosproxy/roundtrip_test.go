@@ -132,8 +132,13 @@ type pair struct {
 }
 
 var (
+	// Powers of two and their neighbours are where a number takes a byte more.
 	bigs = rapid.Custom(func(t *rapid.T) *big.Int {
 		n := new(big.Int).SetBytes(rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "bytes"))
+		if rapid.Bool().Draw(t, "edge") {
+			n = new(big.Int).Lsh(big.NewInt(1), uint(8*rapid.IntRange(1, 9).Draw(t, "length")-rapid.IntRange(0, 1).Draw(t, "sign")))
+			n.Add(n, big.NewInt(int64(rapid.IntRange(-1, 1).Draw(t, "beside"))))
+		}
 		if rapid.Bool().Draw(t, "negative") {
 			n.Neg(n)
 		}

@@ -5,7 +5,9 @@ package cql
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
@@ -38,7 +40,7 @@ func Unmarshal(t *qosproxyv1.Type, cell *qosproxyv1.Value, dst any) error {
 		}
 		return gocql.Unmarshal(info, kind.Cql, dst)
 	default:
-		return fmt.Errorf("the cell is decoded already: make the lookup with CQL, or use Scan of the package qosproxy")
+		return errors.New("the cell is decoded already: make the lookup with CQL, or use Scan of the package qosproxy")
 	}
 }
 
@@ -116,7 +118,7 @@ func javaName(t *qosproxyv1.Type) (string, error) {
 		parameters = append(parameters, element)
 	}
 	if t.GetKind() == qosproxyv1.TypeKind_TYPE_KIND_VECTOR {
-		parameters = append(parameters, fmt.Sprint(t.GetDimension()))
+		parameters = append(parameters, strconv.Itoa(int(t.GetDimension())))
 	}
 	if len(parameters) == 0 {
 		return prefix + class, nil
