@@ -35,7 +35,7 @@ demo: build ## boot a real three-node cluster and serve it (DEMO="--once" ends a
 	$(BIN)/qosproxy demo $(DEMO)
 
 .PHONY: test
-test: test-unit test-cluster fuzz ## everything: unit tests, a real Cassandra cluster, fuzzing, with the race detector
+test: test-unit test-clients test-cluster fuzz ## everything: unit tests, a real Cassandra cluster, fuzzing, with the race detector
 
 # The second line runs what is too long for the race detector.
 .PHONY: test-unit
@@ -44,6 +44,10 @@ test-unit: ## tests that need no cluster, and each benchmark once
 	$(GO) test ./internal/executor ./internal/planner ./internal/server ./internal/simulate
 	$(GO) test -short -run '^$$' -bench . -benchtime 1x ./internal/...
 	cd deploy/kubernetes && $(GO) test ./...
+
+.PHONY: test-clients
+test-clients: $(TOOLS)/grpcurl ## clients that are not written in Go: grpcurl, and Python with grpcio from the package index
+	QOSPROXY_CLIENT_TOOLS=required $(GO) test -count=1 ./api
 
 .PHONY: test-cluster
 test-cluster: ## tests against a real Cassandra cluster that they boot themselves
@@ -121,8 +125,13 @@ lint: $(TOOLS)/golangci-lint check-proto ## linters, formatting, go.mod and gene
 proto: $(TOOLS)/buf ## generate the Go code of api/
 	cd api && ../$(TOOLS)/buf lint && ../$(TOOLS)/buf generate
 
+.PHONY: proto-released
+proto-released: $(TOOLS)/buf ## at a release: what later changes of api/ must be compatible with
+	cd api && ../$(TOOLS)/buf build --exclude-source-info -o released.binpb
+
 .PHONY: check-proto
-check-proto: $(TOOLS)/buf ## fail when generated code is stale
+check-proto: $(TOOLS)/buf ## fail when generated code is stale or api/ breaks clients of the last release
+	cd api && ../$(TOOLS)/buf breaking --against released.binpb
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && cd api && ../$(TOOLS)/buf lint && ../$(TOOLS)/buf generate -o "$$tmp" && \
 	for f in qosproxy/v1/*.pb.go; do cmp "$$f" "$$tmp/$$f" || { echo "api/$$f is stale: run make proto and commit what it writes" >&2; exit 1; }; done
 
@@ -131,6 +140,9 @@ $(TOOLS)/golangci-lint: internal/tools/go.mod
 
 $(TOOLS)/benchstat: internal/tools/go.mod
 	cd internal/tools && $(GO) build -o ../../$@ golang.org/x/perf/cmd/benchstat
+
+$(TOOLS)/grpcurl: internal/tools/go.mod
+	cd internal/tools && $(GO) build -o ../../$@ github.com/fullstorydev/grpcurl/cmd/grpcurl
 
 $(TOOLS)/buf: internal/tools/go.mod
 	cd internal/tools && $(GO) build -o ../../$@ github.com/bufbuild/buf/cmd/buf

@@ -2,27 +2,20 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
-	"github.com/qosproxy/qosproxy/internal/identity"
 )
 
 // getFlags are the flags of the command.
 type getFlags struct {
-	addr    string
-	token   string // the file
+	proxy   proxyFlags
 	columns []string
 	limit   int32
 	timeout time.Duration
@@ -49,7 +42,8 @@ each sub-query.`,
   qosproxy get shop.features user-0007 --columns feature,score --explain
   qosproxy get shop.products sku-00001 sku-00002 --soft-deadline 10ms --min-keys 1
   qosproxy get shop.products sku-00001 -o json --addr unix:///run/qosproxy/grpc.sock
-  qosproxy get shop.products sku-00001 --token-file /run/secrets/qosproxy/token`,
+  qosproxy get shop.products sku-00001 --token-file /run/secrets/qosproxy/token
+  qosproxy get shop.products sku-00001 --addr proxy.example.org:50051 --ca ca.pem --cert client.pem --key client-key.pem`,
 		Args: exactly(2, -1, "KEYSPACE.TABLE and at least one KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := oneOf(f.output, "table", "json"); err != nil {
@@ -58,8 +52,7 @@ each sub-query.`,
 			return f.run(cmd, args[0], args[1:])
 		},
 	}
-	cmd.Flags().StringVar(&f.addr, "addr", "127.0.0.1:50051", "gRPC address of the proxy: HOST:PORT or unix:///PATH")
-	cmd.Flags().StringVar(&f.token, "token-file", "", "file whose first line is the bearer token of the client; it is sent unencrypted")
+	f.proxy.add(cmd.Flags())
 	cmd.Flags().StringSliceVar(&f.columns, "columns", nil, "columns to return (default: all that may be read)")
 	cmd.Flags().Int32Var(&f.limit, "limit-per-key", 0, "most rows of one key (default: all, up to the table's max_rows_per_key)")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "deadline of the lookup (default: the table's timeout)")
@@ -75,18 +68,15 @@ func (f *getFlags) run(cmd *cobra.Command, name string, keys []string) error {
 	if err != nil {
 		return err
 	}
-	conn, err := grpc.NewClient(f.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := f.proxy.dial()
 	if err != nil {
-		return usagef("--addr %q: %w", f.addr, err)
+		return err
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout+connectTimeout)
 	defer cancel()
-	if ctx, err = f.authorize(ctx); err != nil {
-		return err
-	}
 
-	client := qosproxyv1.NewQosProxyClient(conn)
+	client := conn.API()
 	definition, err := f.describe(ctx, client, keyspace, table)
 	if err != nil {
 		return err
@@ -106,7 +96,7 @@ func (f *getFlags) run(cmd *cobra.Command, name string, keys []string) error {
 	}
 	resp, err := client.BatchGet(ctx, req)
 	if resp = answered(resp, err); resp == nil {
-		return f.explainError(err)
+		return f.proxy.explainError(err)
 	}
 	lookup := &getResult{keys: keys, resp: resp}
 	if f.output == "json" {
@@ -120,30 +110,18 @@ func (f *getFlags) run(cmd *cobra.Command, name string, keys []string) error {
 	return err
 }
 
-// authorize returns the context of calls that bring the token, if there is one.
-func (f *getFlags) authorize(ctx context.Context) (context.Context, error) {
-	if f.token == "" {
-		return ctx, nil
-	}
-	tokens, err := identity.ReadTokens(f.token)
-	if err != nil {
-		return nil, usagef("--token-file: %w", err)
-	}
-	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+tokens[0]), nil
-}
-
 // describe asks the proxy for the definition of a table.
 func (f *getFlags) describe(ctx context.Context, client qosproxyv1.QosProxyClient, keyspace, table string) (*qosproxyv1.Table, error) {
 	tables, err := client.ListTables(ctx, &qosproxyv1.ListTablesRequest{})
 	if err != nil {
-		return nil, f.explainError(err)
+		return nil, f.proxy.explainError(err)
 	}
 	for _, t := range tables.GetTables() {
 		if t.GetKeyspace() == keyspace && t.GetName() == table {
 			return t, nil
 		}
 	}
-	return nil, fmt.Errorf("the proxy at %s does not serve %s.%s; it serves %s", f.addr, keyspace, table, tableNames(tables.GetTables()))
+	return nil, fmt.Errorf("the proxy at %s does not serve %s.%s; it serves %s", f.proxy.addr, keyspace, table, tableNames(tables.GetTables()))
 }
 
 // tableNames lists tables for a message.
@@ -161,18 +139,6 @@ func tableNames(tables []*qosproxyv1.Table) string {
 	}
 	names += namesSb122.String()
 	return names
-}
-
-// explainError turns an error of a call into one that says what to do.
-func (f *getFlags) explainError(err error) error {
-	s := status.Convert(err)
-	if s.Code() == codes.Unavailable && len(s.Details()) == 0 {
-		return fmt.Errorf("no proxy answers at %s: %s; is qosproxy serve running, and is this its listen.grpc?", f.addr, s.Message())
-	}
-	if s.Code() == codes.Unauthenticated && f.token == "" {
-		return fmt.Errorf("%s (--token-file takes the token)", s.Message())
-	}
-	return errors.New(s.Message())
 }
 
 // answered returns the response of a call. A lookup with no answered key is an

@@ -34,7 +34,9 @@ func (s *scripted) BatchGet(_ context.Context, in *qosproxyv1.BatchGetRequest) (
 	return s.resp, nil
 }
 
-func (s *scripted) serve(t *testing.T) (addr string) {
+func (s *scripted) serve(t *testing.T) (addr string) { return serveScripted(t, s) }
+
+func serveScripted(t *testing.T, s qosproxyv1.QosProxyServer) (addr string) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,20 +9,33 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/metadata"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
+
+// listening is a proxy that remembers the tokens that came.
+type listening struct {
+	scripted
+	tokens []string
+}
+
+func (l *listening) ListTables(ctx context.Context, in *qosproxyv1.ListTablesRequest) (*qosproxyv1.ListTablesResponse, error) {
+	l.tokens = metadata.ValueFromIncomingContext(ctx, "authorization")
+	return l.scripted.ListTables(ctx, in)
+}
 
 func TestGetBringsItsToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte("# mine\n0123456789abcdef\nfedcba9876543210\n"), 0o600))
-	ctx, err := (&getFlags{token: file}).authorize(t.Context())
-	require.NoError(t, err)
-	sent, _ := metadata.FromOutgoingContext(ctx)
-	assert.Equal(t, []string{"Bearer 0123456789abcdef"}, sent.Get("authorization"))
+	l := &listening{scripted: scripted{resp: explained()}}
+	addr := serveScripted(t, l)
+	_, err := execute(t, "get", "k.t", "a", "b", "--addr", addr, "--token-file", file)
+	require.ErrorContains(t, err, "1 of 2 keys")
+	assert.Equal(t, []string{"Bearer 0123456789abcdef"}, l.tokens)
 
-	ctx, err = (&getFlags{}).authorize(t.Context())
-	require.NoError(t, err)
-	_, has := metadata.FromOutgoingContext(ctx)
-	assert.False(t, has)
+	_, err = execute(t, "get", "k.t", "a", "b", "--addr", addr)
+	require.ErrorContains(t, err, "1 of 2 keys")
+	assert.Empty(t, l.tokens)
 
 	_, err = execute(t, "get", "a.b", "c", "--token-file", file+".none")
 	require.ErrorContains(t, err, "--token-file")

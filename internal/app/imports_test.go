@@ -18,6 +18,9 @@ const module = "github.com/qosproxy/qosproxy/"
 // may import. Imports run the way a lookup runs; the one arrow against it is
 // cassandra, which implements executor.Reader.
 var allowed = map[string][]string{
+	"api":                {},
+	"api/qosproxy":       {"api/qosproxy/v1"},
+	"api/qosproxy/cql":   {"api/qosproxy", "api/qosproxy/v1"},
 	"api/qosproxy/v1":    {},
 	"internal/partition": {},
 	"internal/cqltype":   {},
@@ -41,6 +44,8 @@ var allowed = map[string][]string{
 	"internal/server": {"api/qosproxy/v1", "internal/admission", "internal/cqltype", "internal/identity", "internal/lookup", "internal/partition", "internal/ring", "internal/schema",
 		"internal/status", "internal/tracing"},
 	"internal/devcluster": {"internal/cassandra"},
+	"internal/standin": {"internal/cqltype", "internal/executor", "internal/lookup", "internal/partition", "internal/planner", "internal/ring",
+		"internal/schema", "internal/server"},
 	"internal/simulate": {"internal/executor", "internal/hedge", "internal/partition", "internal/planner", "internal/report",
 		"internal/ring", "internal/schema"},
 	"internal/app": {"internal/admission", "internal/cassandra", "internal/config", "internal/executor", "internal/hedge", "internal/identity", "internal/lookup",
@@ -55,7 +60,7 @@ var allowed = map[string][]string{
 	"internal/acceptance":   {},
 	"internal/chaos":        {},
 	"internal/chaos/report": {"internal/chaos"},
-	"cmd/qosproxy": {"api/qosproxy/v1", "deploy/bench", "internal/app", "internal/bench", "internal/cassandra", "internal/config", "internal/cqltype",
+	"cmd/qosproxy": {"api/qosproxy", "api/qosproxy/v1", "deploy/bench", "internal/app", "internal/bench", "internal/cassandra", "internal/config", "internal/cqltype",
 		"internal/devcluster", "internal/experiment", "internal/identity", "internal/partition", "internal/report", "internal/ring", "internal/schema",
 		"internal/status", "internal/timeline"},
 }

@@ -1,0 +1,161 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/server"
+	"github.com/qosproxy/qosproxy/internal/standin"
+)
+
+// required says that a tool which is missing fails a test: `make test-clients` sets
+// it. Otherwise the test is skipped.
+const required = "QOSPROXY_CLIENT_TOOLS"
+
+// lacks ends a test that cannot run here.
+func lacks(t *testing.T, why string) {
+	t.Helper()
+	if os.Getenv(required) != "" {
+		t.Fatal(why)
+	}
+	t.Skip(why + " (make test-clients runs this test)")
+}
+
+// serve runs a proxy of the demo's tables, and returns its address.
+func serve(t *testing.T) string {
+	t.Helper()
+	s, stop, err := standin.Serve(t.Context(), server.Config{GRPC: server.Listener{Address: "127.0.0.1:0"}}, server.Deps{},
+		standin.Table{
+			Name: "shop.products", Columns: []string{"id text", "name text", "price decimal", "stock int"},
+			Rows: [][]string{{`"sku-00001"`, `"Copper Kettle"`, `"133.44"`, `7`}, {`"sku-00002"`, `"Lamp"`, `"9.00"`, `null`}},
+			Slow: map[string]time.Duration{`"slow"`: time.Minute},
+		},
+		standin.Table{
+			Name: "shop.features", Columns: []string{"user text", "feature text", "score float"}, Clustering: 1,
+			Rows: [][]string{{`"user-0007"`, `"avg_basket"`, `0.5`}},
+		})
+	require.NoError(t, err)
+	t.Cleanup(stop)
+	return s.Addr("grpc").String()
+}
+
+// grpcurlExamples are the commands of a document that begin with grpcurl, those of
+// several lines joined.
+func grpcurlExamples(t *testing.T, document string) []string {
+	t.Helper()
+	text, err := os.ReadFile(document)
+	require.NoError(t, err)
+	var commands []string
+	for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", "")) {
+		if strings.HasPrefix(line, "grpcurl ") {
+			commands = append(commands, strings.TrimSpace(line))
+		}
+	}
+	require.NotEmpty(t, commands, document)
+	return commands
+}
+
+// The examples of the documents run as they are written, but for the address.
+func TestGrpcurlExamples(t *testing.T) {
+	tools, err := filepath.Abs("../bin/tools")
+	require.NoError(t, err)
+	if _, err := os.Stat(filepath.Join(tools, "grpcurl")); err != nil {
+		lacks(t, "there is no bin/tools/grpcurl")
+	}
+	const written = "127.0.0.1:50051"
+	address := serve(t)
+	for _, document := range []string{"../README.md", "README.md"} {
+		for _, command := range grpcurlExamples(t, document) {
+			require.Contains(t, command, written)
+			sh := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(command, written, address))
+			sh.Env = append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"))
+			out, err := sh.CombinedOutput()
+			require.NoError(t, err, "%s: %s\n%s", document, command, out)
+			expected := map[string]string{
+				"list": "qosproxy.v1.QosProxy.BatchGet", "describe": "repeated .qosproxy.v1.Key keys", "Check": "SERVING",
+				"ListTables": `"keyspace": "shop"`, "BatchGet": "KEY_STATUS_FOUND", "StreamBatchGet": "KEY_STATUS_FOUND",
+			}
+			for word, says := range expected {
+				if strings.HasSuffix(command, "/"+word) || strings.Contains(command, " "+word+" ") {
+					assert.Contains(t, string(out), says, command)
+					delete(expected, word)
+				}
+			}
+			assert.Len(t, expected, 5, "%s: no expectation for this example", command)
+		}
+	}
+}
+
+// python returns the interpreter of an environment with the packages of
+// python/requirements.txt, which is kept in the user's cache.
+func python(t *testing.T) string {
+	t.Helper()
+	requirements, err := os.ReadFile("python/requirements.txt")
+	require.NoError(t, err)
+	interpreter, err := exec.LookPath("python3")
+	if err != nil {
+		lacks(t, "there is no python3")
+	}
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	sum := sha256.Sum256(append(requirements, interpreter...))
+	dir := filepath.Join(cache, "qosproxy", "python-"+hex.EncodeToString(sum[:8]))
+	bin := filepath.Join(dir, "bin", "python")
+	complete := filepath.Join(dir, "complete")
+	if _, err := os.Stat(complete); err == nil {
+		return bin
+	}
+	if conn, err := net.DialTimeout("tcp", "pypi.org:443", 10*time.Second); err == nil {
+		_ = conn.Close()
+	} else if os.Getenv("PIP_INDEX_URL") == "" {
+		lacks(t, "the package index cannot be reached: "+err.Error())
+	}
+	for _, command := range [][]string{
+		{interpreter, "-m", "venv", "--clear", dir},
+		{bin, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", "python/requirements.txt"},
+	} {
+		if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
+			lacks(t, strings.Join(command, " ")+": "+err.Error()+"\n"+string(out))
+		}
+	}
+	require.NoError(t, os.WriteFile(complete, nil, 0o600))
+	return bin
+}
+
+// The stubs that real grpcio generates, and the example in the documents.
+func TestPython(t *testing.T) {
+	if testing.Short() && os.Getenv(required) == "" {
+		t.Skip("installs grpcio")
+	}
+	interpreter := python(t)
+	stubs := t.TempDir()
+	out, err := exec.CommandContext(t.Context(), interpreter, "-m", "grpc_tools.protoc", "-I", ".", "--python_out="+stubs, "--grpc_python_out="+stubs,
+		"qosproxy/v1/qosproxy.proto", "qosproxy/v1/value.proto").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	address := serve(t)
+	ask := func(keys ...string) string {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		run := exec.CommandContext(ctx, interpreter, append([]string{"python/lookup.py", address}, keys...)...)
+		run.Env = append(os.Environ(), "PYTHONPATH="+stubs)
+		out, err := run.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	assert.Equal(t, "sku-00001 FOUND\n    name Copper Kettle\n    stock 7\nnope NOT_FOUND\nsku-00002 FOUND\n    name Lamp\n    stock None\n",
+		ask("sku-00001", "nope", "sku-00002"))
+	assert.Equal(t, "sku-00001 FOUND\n    name Copper Kettle\n    stock 7\nslow TIMED_OUT\n", ask("sku-00001", "slow"), "a part of the answer by the deadline")
+	assert.Equal(t, "DEADLINE_EXCEEDED\nreason TIMED_OUT\nslow TIMED_OUT\n", ask("slow"), "none answered")
+	assert.Equal(t, "INVALID_ARGUMENT\nreason INVALID_REQUEST\nfield keys[1]\n", ask("sku-00001", ""), "an empty key")
+}

@@ -1,0 +1,160 @@
+package qosproxy
+
+import (
+	"iter"
+	"strings"
+	"time"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+)
+
+// Status says what became of one key.
+type Status int
+
+// The statuses of a key. A replica has said Found and NotFound; the others are of
+// keys that were not answered.
+const (
+	// Found means that a replica returned at least one row.
+	Found = Status(qosproxyv1.KeyStatus_KEY_STATUS_FOUND)
+	// NotFound means that a replica answered and has no row for the key.
+	NotFound = Status(qosproxyv1.KeyStatus_KEY_STATUS_NOT_FOUND)
+	// TimedOut means that the lookup ended before any replica answered.
+	TimedOut = Status(qosproxyv1.KeyStatus_KEY_STATUS_TIMED_OUT)
+	// Unavailable means that no replica could be asked, or that they could not reach
+	// the consistency level.
+	Unavailable = Status(qosproxyv1.KeyStatus_KEY_STATUS_UNAVAILABLE)
+	// Shed means that the proxy refused the key to protect itself or a host.
+	Shed = Status(qosproxyv1.KeyStatus_KEY_STATUS_SHED)
+	// TooLarge means that the rows exceed a limit of rows or bytes.
+	TooLarge = Status(qosproxyv1.KeyStatus_KEY_STATUS_TOO_LARGE)
+	// Failed means that every replica failed to read the key.
+	Failed = Status(qosproxyv1.KeyStatus_KEY_STATUS_FAILED)
+)
+
+// String returns the status in the words of the HTTP door, such as TIMED_OUT.
+func (s Status) String() string {
+	return strings.TrimPrefix(qosproxyv1.KeyStatus(s).String(), "KEY_STATUS_")
+}
+
+// Answered reports whether a replica has answered the key.
+func (s Status) Answered() bool { return s == Found || s == NotFound }
+
+// Answer is what became of a lookup. It is immutable.
+type Answer struct {
+	proto   *qosproxyv1.BatchGetResponse
+	keys    []Key
+	columns *columns
+}
+
+func newAnswer(out *qosproxyv1.BatchGetResponse, keys []Key) *Answer {
+	return &Answer{out, keys, newColumns(out.GetColumns())}
+}
+
+// Len returns the number of keys.
+func (a *Answer) Len() int { return len(a.keys) }
+
+// At returns the result of the key at a position of the lookup.
+func (a *Answer) At(i int) Result {
+	return Result{Index: i, Key: a.keys[i], proto: a.proto.GetResults()[i], columns: a.columns}
+}
+
+// All yields the result of every key with its position, answered or not.
+func (a *Answer) All() iter.Seq2[int, Result] {
+	return func(yield func(int, Result) bool) {
+		for i := range a.keys {
+			if !yield(i, a.At(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Err returns an *UnansweredError with the keys that were not answered, nil when all
+// were.
+func (a *Answer) Err() error {
+	var keys []*KeyError
+	for _, r := range a.All() {
+		if err := r.unanswered(); err != nil {
+			keys = append(keys, err)
+		}
+	}
+	if keys == nil {
+		return nil
+	}
+	return &UnansweredError{keys, len(a.keys)}
+}
+
+// Unprocessed returns the positions of the keys for which asking again may help.
+func (a *Answer) Unprocessed() []int {
+	positions := make([]int, len(a.proto.GetUnprocessedKeys()))
+	for i, p := range a.proto.GetUnprocessedKeys() {
+		positions[i] = int(p)
+	}
+	return positions
+}
+
+// Columns describe the cells of every row, in order.
+func (a *Answer) Columns() []*qosproxyv1.Column { return a.columns.list }
+
+// Elapsed is the time that the proxy took.
+func (a *Answer) Elapsed() time.Duration { return a.proto.GetStats().GetElapsed().AsDuration() }
+
+// Proto returns the answer as it came, with counts and what else is not told here.
+// It must not be modified.
+func (a *Answer) Proto() *qosproxyv1.BatchGetResponse { return a.proto }
+
+// Result is what became of one key.
+type Result struct {
+	// Index is the position of the key in the lookup, and Key the key there.
+	Index int
+	Key   Key
+
+	proto   *qosproxyv1.KeyResult
+	columns *columns
+}
+
+// Status returns the status of the key.
+func (r Result) Status() Status { return Status(r.proto.GetStatus()) }
+
+// Err returns a *KeyError for a key that was not answered, nil for one that is found
+// or not found.
+func (r Result) Err() error {
+	if err := r.unanswered(); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (r Result) unanswered() *KeyError {
+	if r.Status().Answered() {
+		return nil
+	}
+	return &KeyError{r.Index, r.Key, r.Status(), r.proto.GetError()}
+}
+
+// Rows returns the rows of the partition in clustering order: none when it is not
+// found, and an error when the key was not answered.
+func (r Result) Rows() ([]Row, error) {
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	rows := make([]Row, len(r.proto.GetRows()))
+	for i, row := range r.proto.GetRows() {
+		rows[i] = Row{row.GetValues(), r.columns}
+	}
+	return rows, nil
+}
+
+// columns describe the rows of an answer; nil has none.
+type columns struct {
+	list  []*qosproxyv1.Column
+	named map[string]int
+}
+
+func newColumns(list []*qosproxyv1.Column) *columns {
+	c := &columns{list, make(map[string]int, len(list))}
+	for i, column := range list {
+		c.named[column.GetName()] = i
+	}
+	return c
+}
