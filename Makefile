@@ -41,7 +41,7 @@ test-unit: ## tests that need no cluster, and each benchmark once
 	$(GO) test -race -short ./...
 	$(GO) test ./internal/executor ./internal/planner ./internal/server ./internal/simulate
 	$(GO) test -short -run '^$$' -bench . -benchtime 1x ./internal/...
-	cd deploy/kubernetes && $(GO) test ./...
+	cd deploy/verify && $(GO) test ./...
 
 .PHONY: test-cluster
 test-cluster: ## tests against a real Cassandra cluster that they boot themselves
@@ -102,11 +102,26 @@ bench-rings: ## simulate rings of 3 to 100 nodes by num_tokens, token allocation
 	$(SIMULATE) TestVnodesAndRacks
 
 .PHONY: lint
-lint: $(TOOLS)/golangci-lint check-proto ## linters, formatting, go.mod and generated code
+lint: $(TOOLS)/golangci-lint $(TOOLS)/actionlint check-proto ## linters, formatting, go.mod, workflows and generated code
 	$(TOOLS)/golangci-lint run
+	$(TOOLS)/actionlint -shellcheck= -pyflakes=
 	$(GO) mod tidy -diff
-	cd deploy/kubernetes && $(GO) mod tidy -diff
+	cd deploy/verify && $(GO) mod tidy -diff
 	$(GO) vet ./...
+
+.PHONY: audit
+audit: $(TOOLS)/govulncheck ## modules as they were published, known vulnerabilities, a build that repeats
+	$(GO) mod verify
+	sh internal/tools/vulncheck.sh $(TOOLS)/govulncheck
+	@GO='$(GO)' sh internal/tools/reproducible.sh
+
+# The bill of materials of a binary; a release writes one for each.
+BINARY ?= $(BIN)/qosproxy
+SBOM   ?= dist/qosproxy.cdx.json
+
+.PHONY: sbom
+sbom: ## write the CycloneDX bill of materials of BINARY to SBOM
+	cd internal/tools && $(GO) run ./sbom -version '$(VERSION)' -out '$(abspath $(SBOM))' '$(abspath $(BINARY))'
 
 .PHONY: proto
 proto: $(TOOLS)/buf ## generate the Go code of api/
@@ -123,12 +138,20 @@ $(TOOLS)/golangci-lint: internal/tools/go.mod
 $(TOOLS)/benchstat: internal/tools/go.mod
 	cd internal/tools && $(GO) build -o ../../$@ golang.org/x/perf/cmd/benchstat
 
+# By version and not by internal/tools/go.mod: the two need modules that the other
+# tools have in versions they do not build with.
+$(TOOLS)/govulncheck:
+	GOBIN='$(abspath $(TOOLS))' $(GO) install golang.org/x/vuln/cmd/govulncheck@GOVULNV
+
+$(TOOLS)/actionlint:
+	GOBIN='$(abspath $(TOOLS))' $(GO) install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
 $(TOOLS)/buf: internal/tools/go.mod
 	cd internal/tools && $(GO) build -o ../../$@ github.com/bufbuild/buf/cmd/buf
 
 .PHONY: image
 image: ## build the container image with docker
-	docker build --build-arg VERSION='$(VERSION)' -t qosproxy:dev .
+	docker build --build-arg VERSION='$(VERSION)' --build-arg REVISION="$$(git rev-parse HEAD)" -t qosproxy:dev .
 
 .PHONY: image-check
 image-check: ## build the image with buildah and check it (as root; no docker, no registry)
