@@ -115,6 +115,11 @@ audit: $(TOOLS)/govulncheck ## modules as they were published, known vulnerabili
 	sh internal/tools/vulncheck.sh $(TOOLS)/govulncheck
 	@GO='$(GO)' sh internal/tools/reproducible.sh
 
+.PHONY: cross
+cross: ## build for every system that a release is for
+	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
+	  echo "$$target"; GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/qosproxy || exit 1; done
+
 # The bill of materials of a binary; a release writes one for each.
 BINARY ?= $(BIN)/qosproxy
 SBOM   ?= dist/qosproxy.cdx.json
@@ -141,7 +146,7 @@ $(TOOLS)/benchstat: internal/tools/go.mod
 # By version and not by internal/tools/go.mod: the two need modules that the other
 # tools have in versions they do not build with.
 $(TOOLS)/govulncheck:
-	GOBIN='$(abspath $(TOOLS))' $(GO) install golang.org/x/vuln/cmd/govulncheck@GOVULNV
+	GOBIN='$(abspath $(TOOLS))' $(GO) install golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 $(TOOLS)/actionlint:
 	GOBIN='$(abspath $(TOOLS))' $(GO) install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12

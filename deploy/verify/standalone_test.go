@@ -95,7 +95,8 @@ func checkScaling(t *testing.T, objects []runtime.Object) {
 	assert.Nil(t, deployment.Spec.Replicas, "the autoscaler's")
 	require.NotNil(t, scaler.Spec.MinReplicas)
 	assert.Greater(t, *scaler.Spec.MinReplicas, int32(only[*policyv1.PodDisruptionBudget](t, objects).Spec.MaxUnavailable.IntValue()))
-	assert.Positive(t, proxyOf(t, deployment.Spec.Template.Spec).Resources.Requests.Cpu().MilliValue(), "utilization is relative to it")
+	container := proxyOf(t, deployment.Spec.Template.Spec)
+	assert.Positive(t, container.Resources.Requests.Cpu().MilliValue(), "utilization is relative to it")
 }
 
 // checkEnd holds that a proxy has time for its drain: preStop, then shutdown.delay
