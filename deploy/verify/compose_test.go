@@ -29,7 +29,7 @@ func TestComposeFileIsStrictlyRead(t *testing.T) {
 	for name, content := range map[string]string{
 		"an unknown field":       "services: {a: {image: b, imagee: c}}",
 		"an unknown dependency":  "services: {a: {image: b, depends_on: [c]}}",
-		"a volume there is not":  "services: {a: {image: b, volumes: ['c:/d']}}",
+		"a volume there is not":  "services: {a: {image: b, volumes: ['cache:/d']}}",
 		"a port that is no port": "services: {a: {image: b, ports: ['x:y']}}",
 	} {
 		file := filepath.Join(t.TempDir(), "compose.yaml")

@@ -92,12 +92,23 @@ func TestChartsPassHelmLint(t *testing.T) {
 }
 
 // TestChartIsWhatKustomizeBuilds holds that the two ways to the cluster agree: with
-// the chart's own labels gone and the image's version set, the objects are the same.
+// the chart's own labels gone, the objects are the same. Nodes are the one thing that
+// the chart cannot choose by itself: where there are none of that type, nothing starts.
 func TestChartIsWhatKustomizeBuilds(t *testing.T) {
-	for overlayName, c := range map[string]*chart.Chart{"standalone": loadChart(t), "sidecar": loadExample(t)} {
-		manifests, err := template(c, "qosproxy", "")
+	for name, tc := range map[string]struct {
+		chart  *chart.Chart
+		values string
+	}{
+		"standalone": {loadChart(t), "nodeSelector: {node.kubernetes.io/instance-type: c7g.xlarge}"},
+		"sidecar":    {loadExample(t), ""},
+	} {
+		manifests, err := template(tc.chart, "qosproxy", tc.values)
 		require.NoError(t, err)
-		assert.Equal(t, plain(t, build(t, overlayName)), plain(t, manifests), overlayName)
+		overlay, chart := plain(t, build(t, name)), plain(t, manifests)
+		assert.Equal(t, slices.Sorted(maps.Keys(overlay)), slices.Sorted(maps.Keys(chart)), name)
+		for object, want := range overlay {
+			assert.Equal(t, want, chart[object], "%s: %s", name, object)
+		}
 	}
 }
 
