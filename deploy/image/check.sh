@@ -25,7 +25,7 @@ export PIDFILE=/dev/null
 trap '[ ! -s "$work/pid" ] || kill -9 "$(cat "$work/pid")" 2>/dev/null || :; b rm --all >/dev/null; rm -rf "$work"' EXIT
 
 # The base image: the Go toolchain of go.mod, sh, and the public authorities.
-base=$(sed -n 's/^FROM \(golang:[^ ]*\) AS build$/\1/p' Dockerfile)
+base=$(sed -n 's/^FROM .*\(golang:[^ ]*\) AS build$/\1/p' Dockerfile)
 goroot=$(go env GOROOT)
 [ "golang:$(go env GOVERSION | sed 's/^go//')" = "$base" ] || fail "the Dockerfile builds with $base, go.mod with $(go env GOVERSION)"
 stand_in=$(b from scratch)
