@@ -43,7 +43,7 @@ test-unit: ## tests that need no cluster, and each benchmark once
 	$(GO) test -race -short ./...
 	$(GO) test ./internal/executor ./internal/planner ./internal/server ./internal/simulate
 	$(GO) test -short -run '^$$' -bench . -benchtime 1x ./internal/...
-	cd deploy/kubernetes && $(GO) test ./...
+	cd deploy/verify && $(GO) test ./...
 
 .PHONY: test-clients
 test-clients: $(TOOLS)/grpcurl ## clients that are not written in Go: grpcurl, and Python with grpcio from the package index
@@ -115,11 +115,31 @@ bench-rings: ## simulate rings of 3 to 100 nodes by num_tokens, token allocation
 	$(SIMULATE) TestVnodesAndRacks
 
 .PHONY: lint
-lint: $(TOOLS)/golangci-lint check-proto ## linters, formatting, go.mod and generated code
+lint: $(TOOLS)/golangci-lint $(TOOLS)/actionlint check-proto ## linters, formatting, go.mod, workflows and generated code
 	$(TOOLS)/golangci-lint run
+	$(TOOLS)/actionlint -shellcheck= -pyflakes=
 	$(GO) mod tidy -diff
-	cd deploy/kubernetes && $(GO) mod tidy -diff
+	cd deploy/verify && $(GO) mod tidy -diff
 	$(GO) vet ./...
+
+.PHONY: audit
+audit: $(TOOLS)/govulncheck ## modules as they were published, known vulnerabilities, a build that repeats
+	$(GO) mod verify
+	sh internal/tools/vulncheck.sh $(TOOLS)/govulncheck
+	@GO='$(GO)' sh internal/tools/reproducible.sh
+
+.PHONY: cross
+cross: ## build for every system that a release is for
+	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
+	  echo "$$target"; GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/qosproxy || exit 1; done
+
+# The bill of materials of a binary; a release writes one for each.
+BINARY ?= $(BIN)/qosproxy
+SBOM   ?= dist/qosproxy.cdx.json
+
+.PHONY: sbom
+sbom: ## write the CycloneDX bill of materials of BINARY to SBOM
+	cd internal/tools && $(GO) run ./sbom -version '$(VERSION)' -out '$(abspath $(SBOM))' '$(abspath $(BINARY))'
 
 .PHONY: proto
 proto: $(TOOLS)/buf ## generate the Go code of api/
@@ -144,12 +164,20 @@ $(TOOLS)/benchstat: internal/tools/go.mod
 $(TOOLS)/grpcurl: internal/tools/go.mod
 	cd internal/tools && $(GO) build -o ../../$@ github.com/fullstorydev/grpcurl/cmd/grpcurl
 
+# By version and not by internal/tools/go.mod: the two need modules that the other
+# tools have in versions they do not build with.
+$(TOOLS)/govulncheck:
+	GOBIN='$(abspath $(TOOLS))' $(GO) install golang.org/x/vuln/cmd/govulncheck@v1.8.0
+
+$(TOOLS)/actionlint:
+	GOBIN='$(abspath $(TOOLS))' $(GO) install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
 $(TOOLS)/buf: internal/tools/go.mod
 	cd internal/tools && $(GO) build -o ../../$@ github.com/bufbuild/buf/cmd/buf
 
 .PHONY: image
 image: ## build the container image with docker
-	docker build --build-arg VERSION='$(VERSION)' -t qosproxy:dev .
+	docker build --build-arg VERSION='$(VERSION)' --build-arg REVISION="$$(git rev-parse HEAD)" -t qosproxy:dev .
 
 .PHONY: image-check
 image-check: ## build the image with buildah and check it (as root; no docker, no registry)

@@ -20,6 +20,10 @@ import (
 // version is the version of this build, set by the linker.
 var version = "dev"
 
+// revision is the commit of a build outside of a repository, such as that of an
+// image, set by the linker. In a repository Go itself notes it.
+var revision = ""
+
 // The exit codes of every command.
 const (
 	exitDone   = 0
@@ -108,7 +112,7 @@ replica when one is late, and gives every key a status of its own.`,
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(
-		newServe(), newDemo(), newBench(), newGet(), newTop(), newRing(), newToken(), newConfig(), newVersion(),
+		newServe(), newDemo(), newBench(), newGet(), newTop(), newRing(), newToken(), newConfig(), newHealth(), newVersion(),
 	)
 	return root
 }

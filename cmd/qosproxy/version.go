@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -31,5 +32,5 @@ func commit() string {
 			}
 		}
 	}
-	return "unknown"
+	return cmp.Or(revision, "unknown")
 }

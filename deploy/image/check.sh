@@ -21,10 +21,11 @@ work=$(mktemp -d)
 export STORAGE_DRIVER=vfs BUILDAH_ISOLATION=chroot
 # Images of its own, gone at the end.
 b() { buildah --root "$work/storage" --runroot "$work/run" "$@"; }
-trap 'b rm --all >/dev/null; rm -rf "$work"' EXIT
+export PIDFILE=/dev/null
+trap '[ ! -s "$work/pid" ] || kill -9 "$(cat "$work/pid")" 2>/dev/null || :; b rm --all >/dev/null; rm -rf "$work"' EXIT
 
 # The base image: the Go toolchain of go.mod, sh, and the public authorities.
-base=$(sed -n 's/^FROM \(golang:[^ ]*\) AS build$/\1/p' Dockerfile)
+base=$(sed -n 's/^FROM .*\(golang:[^ ]*\) AS build$/\1/p' Dockerfile)
 goroot=$(go env GOROOT)
 [ "golang:$(go env GOVERSION | sed 's/^go//')" = "$base" ] || fail "the Dockerfile builds with $base, go.mod with $(go env GOVERSION)"
 stand_in=$(b from scratch)
@@ -41,7 +42,9 @@ b umount "$stand_in" >/dev/null
 b config --env PATH=/usr/local/go/bin:/bin --env GOPATH=/go --env GOTOOLCHAIN=local "$stand_in"
 b commit --quiet --rm "$stand_in" "docker.io/library/$base" >/dev/null
 
-b build --quiet --pull=never --build-arg VERSION=v0.0.0-check --tag image . >/dev/null
+# Docker's format: that of the OCI has no health check.
+b build --quiet --pull=never --format docker --platform "linux/$(go env GOARCH)" --timestamp 1700000000 \
+  --build-arg VERSION=v0.0.0-check --build-arg REVISION=0123abcd --tag image . >/dev/null
 
 # What the image says of itself.
 says() {
@@ -51,7 +54,8 @@ says() {
 says .OCIv1.Config.User 65532:65532
 says .OCIv1.Config.Entrypoint '[/qosproxy]'
 says .OCIv1.Config.Cmd '[serve --config /etc/qosproxy/qosproxy.yaml]'
-for label in title description version source licenses; do
+says .Docker.Config.Healthcheck.Test '[CMD /qosproxy health --live --config /etc/qosproxy/qosproxy.yaml]'
+for label in title description version revision source licenses; do
   [ -n "$(b inspect --type image --format "{{index .OCIv1.Config.Labels \"org.opencontainers.image.$label\"}}" image)" ] ||
     fail "label org.opencontainers.image.$label is missing"
 done
@@ -68,17 +72,43 @@ if go tool nm "$root/qosproxy" 2>/dev/null | grep -q .; then fail "the binary is
 # It runs, which without libraries only a static binary does: its root read-only,
 # as its user, who has no capabilities, as chroot clears them on leaving uid 0.
 mkdir "$root/etc/qosproxy"
+# Ports of this machine, which the namespace of a container would keep apart.
 cat >"$root/etc/qosproxy/qosproxy.yaml" <<EOF
-cassandra: {contact_points: [cassandra.example.com], local_dc: dc1}
+cassandra: {contact_points: ["127.0.0.1:1"], local_dc: dc1}
+listen: {grpc: "127.0.0.1:0", http: "", admin: "127.0.0.1:48081"}
 tables: [{name: shop.products}]
+shutdown: {delay: 0s}
 EOF
 run() {
   unshare --mount sh -ec 'root=$1; shift
     mount --bind "$root" "$root"
     mount -o remount,bind,ro "$root"
+    echo $$ >"$PIDFILE"
     exec setpriv --no-new-privs chroot --userspec=65532:65532 --groups=65532 "$root" "$@"' - "$root" "$@"
 }
-run /qosproxy version | grep -q '^qosproxy v0.0.0-check ' || fail "qosproxy version does not say the version"
+run /qosproxy version | grep -q '^qosproxy v0.0.0-check (commit 0123abcd,' || fail "qosproxy version does not say version and commit"
 run /qosproxy config check /etc/qosproxy/qosproxy.yaml >/dev/null || fail "qosproxy config check does not run"
 
-echo "image-check: ok, the binary has $((size >> 20)) MiB"
+# It serves without a cluster, alive and not ready, by its own health check; and ends
+# well on SIGTERM.
+health="/qosproxy health --config /etc/qosproxy/qosproxy.yaml"
+run $health --live 2>/dev/null && fail "something else listens on 127.0.0.1:48081"
+PIDFILE="$work/pid" run /qosproxy serve --config /etc/qosproxy/qosproxy.yaml 2>"$work/log" &
+waited=$!
+tries=0
+until run $health --live >/dev/null 2>&1; do
+  tries=$((tries + 1))
+  [ "$tries" -le 60 ] || fail "it does not come alive: $(cat "$work/log")"
+  sleep 0.5
+done
+run $health >/dev/null 2>&1 && fail "it is ready without a cluster"
+served=$(cat "$work/pid")
+grep -q '^CapEff:	0*$' "/proc/$served/status" || fail "it has capabilities: $(grep Cap "/proc/$served/status")"
+kill -TERM "$served"
+wait "$waited" || fail "it does not end well: $(tail -n 3 "$work/log")"
+
+# What is in it, beside it.
+make --no-print-directory sbom BINARY="$root/qosproxy" VERSION=v0.0.0-check SBOM=dist/qosproxy.cdx.json >/dev/null
+grep -q '"pkg:golang/google.golang.org/grpc@v' dist/qosproxy.cdx.json || fail "the bill of materials does not name gRPC"
+
+echo "image-check: ok, the binary has $((size >> 20)) MiB; dist/qosproxy.cdx.json says what is in it"

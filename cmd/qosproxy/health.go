@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qosproxy/qosproxy/internal/config"
+)
+
+func newHealth() *cobra.Command {
+	var configFile string
+	var live bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Ask a running proxy whether it is ready",
+		Long: `health asks the admin listener of the proxy on this machine and exits 0 when lookups
+are taken, 1 when not, with the reason. It is the probe of a container that has no
+other program. --live asks whether the process works at all, which it also does while
+Cassandra is down.`,
+		Example: `  qosproxy health --config /etc/qosproxy/qosproxy.yaml
+  qosproxy health --live --timeout 1s`,
+		Args: exactly(0, 0, "no argument"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if timeout <= 0 {
+				return usagef("--timeout %s: use a duration above 0", timeout)
+			}
+			cfg, err := loadConfig(configFile)
+			if err != nil {
+				return err
+			}
+			client, url, err := adminClient(cfg.Listen)
+			if err != nil {
+				return &usageError{err}
+			}
+			path := "/readyz"
+			if live {
+				path = "/livez"
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			answer, err := probe(ctx, client, url+path)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), answer)
+			return err
+		},
+	}
+	configFlag(cmd, &configFile)
+	cmd.Flags().BoolVar(&live, "live", false, "ask whether the process is alive, ready or not")
+	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Second, "how long the answer may take")
+	return cmd
+}
+
+// probe returns what the URL answers, as an error unless it is 200.
+func probe(ctx context.Context, client *http.Client, url string) (string, error) {
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("ask the admin listener: %w", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	if err != nil {
+		return "", fmt.Errorf("read what the admin listener answers: %w", err)
+	}
+	text := strings.TrimSpace(string(body))
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s: %s", resp.Status, text)
+	}
+	return text, nil
+}
+
+// adminClient returns a client of the admin listener on this machine, and its URL
+// without a path.
+func adminClient(l config.Listen) (*http.Client, string, error) {
+	if l.Admin == "" {
+		return nil, "", errors.New("listen.admin is off; give it an address, which is where health is asked")
+	}
+	network, address, host := "tcp", l.Admin, "127.0.0.1"
+	if path, ok := strings.CutPrefix(l.Admin, "unix://"); ok {
+		network, address = "unix", path
+	} else {
+		name, port, err := net.SplitHostPort(l.Admin)
+		if err != nil {
+			return nil, "", fmt.Errorf("listen.admin: %w", err)
+		}
+		address = net.JoinHostPort(loopback(name), port)
+		host = address
+	}
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, network, address)
+		},
+	}
+	own := l.TLS.Admin
+	if own.CertFile == "" {
+		return &http.Client{Transport: transport}, "http://" + host, nil
+	}
+	// The certificate names the proxy as others call it, not this machine's loopback,
+	// and nothing secret is said.
+	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	if own.ClientCAFile != "" {
+		certificate, err := tls.LoadX509KeyPair(own.CertFile, own.KeyFile)
+		if err != nil {
+			return nil, "", fmt.Errorf("listen.tls.admin: %w", err)
+		}
+		transport.TLSClientConfig.Certificates = []tls.Certificate{certificate}
+	}
+	return &http.Client{Transport: transport}, "https://" + host, nil
+}
+
+// loopback is where this machine reaches a listener of all its addresses.
+func loopback(host string) string {
+	ip := net.ParseIP(host)
+	switch {
+	case host == "":
+		return "127.0.0.1"
+	case ip == nil || !ip.IsUnspecified():
+		return host
+	case ip.To4() == nil:
+		return "::1"
+	}
+	return "127.0.0.1"
+}

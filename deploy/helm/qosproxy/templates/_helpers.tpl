@@ -1,0 +1,88 @@
+{{- define "qosproxy.name" -}}
+{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 52 | trimSuffix "-" }}
+{{- else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 52 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "qosproxy.selector" -}}
+app.kubernetes.io/name: qosproxy
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "qosproxy.labels" -}}
+{{ include "qosproxy.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "qosproxy.image" -}}
+{{ .Values.image.repository }}
+{{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{/* The configuration file: config, over what the shape sets. */}}
+{{- define "qosproxy.config" -}}
+{{- $shape := dict "listen" (dict "grpc" "0.0.0.0:50051" "http" "0.0.0.0:8080" "admin" "0.0.0.0:8081") }}
+{{- if eq .Values.shape "sidecar" }}
+{{- /* A sidecar is stopped after the application: nobody is left to notice. */}}
+{{- $shape = dict
+    "cassandra" (dict "connections_per_host" 1)
+    "listen" (dict "grpc" "unix:///run/qosproxy/grpc.sock" "http" "127.0.0.1:8080" "admin" "0.0.0.0:8081")
+    "shutdown" (dict "delay" "0s") }}
+{{- end }}
+{{- mergeOverwrite $shape (deepCopy .Values.config) | toYaml }}
+{{- end }}
+
+{{/* The port of the listener in .door, empty without. */}}
+{{- define "qosproxy.port" -}}
+{{- $address := get (get (include "qosproxy.config" .root | fromYaml) "listen") .door }}
+{{- if and $address (not (hasPrefix "unix:" $address)) }}{{ regexFind "[0-9]+$" $address }}{{ end }}
+{{- end }}
+
+{{/* What both shapes have of the container. */}}
+{{- define "qosproxy.container" -}}
+name: qosproxy
+image: {{ include "qosproxy.image" . }}
+{{- /* Kubernetes has the same default for a tag. */}}
+{{- if ne .Values.image.pullPolicy "IfNotPresent" }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- end }}
+args: [serve, --config, /etc/qosproxy/qosproxy.yaml]
+{{- if or .Values.rackFromZone .Values.env }}
+env:
+  {{- if .Values.rackFromZone }}
+  - name: QOSPROXY_CASSANDRA_LOCAL_RACK
+    valueFrom:
+      fieldRef:
+        fieldPath: metadata.labels['topology.kubernetes.io/zone']
+  {{- end }}
+  {{- with .Values.env }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+startupProbe:
+  exec: {command: [/qosproxy, health, --live, --config, /etc/qosproxy/qosproxy.yaml]}
+  periodSeconds: 1
+  timeoutSeconds: 3
+  failureThreshold: 30
+readinessProbe:
+  httpGet: {path: /readyz, port: admin{{ include "qosproxy.scheme" . }}}
+  periodSeconds: 2
+livenessProbe:
+  httpGet: {path: /livez, port: admin{{ include "qosproxy.scheme" . }}}
+  periodSeconds: 10
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  readOnlyRootFilesystem: true
+  allowPrivilegeEscalation: false
+  capabilities: {drop: [ALL]}
+  seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{/* Of the probes, when the admin listener has TLS. */}}
+{{- define "qosproxy.scheme" -}}
+{{- $listen := get (include "qosproxy.config" . | fromYaml) "listen" }}
+{{- if dig "tls" "admin" "cert_file" "" $listen }}, scheme: HTTPS{{ end }}
+{{- end }}

@@ -1,0 +1,37 @@
+{{/*
+The init container that is the proxy, for the pod of an application whose chart has
+this one as dependency, with its own scope:
+
+  initContainers:
+    - {{- include "qosproxy.sidecar.container" .Subcharts.qosproxy | nindent 6 }}
+
+The application mounts the volume qosproxy-socket at /run/qosproxy and calls
+unix:///run/qosproxy/grpc.sock, or 127.0.0.1:8080. Its pod needs an fsGroup, for the
+group of the socket.
+*/}}
+{{- define "qosproxy.sidecar.container" -}}
+{{- if ne .Values.shape "sidecar" }}{{ fail "qosproxy.sidecar.container: set qosproxy.shape to sidecar" }}{{ end -}}
+{{ include "qosproxy.container" . }}
+restartPolicy: Always
+ports:
+  - {name: admin, containerPort: {{ include "qosproxy.port" (dict "root" . "door" "admin") }}}
+resources:
+  {{- .Values.resources | default (dict "requests" (dict "cpu" "500m" "memory" "128Mi") "limits" (dict "memory" "256Mi")) | toYaml | nindent 2 }}
+volumeMounts:
+  - {name: qosproxy-config, mountPath: /etc/qosproxy, readOnly: true}
+  - {name: qosproxy-socket, mountPath: /run/qosproxy}
+  {{- with .Values.volumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
+{{/* The volumes of that container. */}}
+{{- define "qosproxy.sidecar.volumes" -}}
+- name: qosproxy-config
+  configMap: {name: {{ include "qosproxy.name" . }}}
+- name: qosproxy-socket
+  emptyDir: {medium: Memory, sizeLimit: 1Mi}
+{{- with .Values.volumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
