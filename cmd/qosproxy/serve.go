@@ -36,7 +36,8 @@ they change, and on SIGHUP; a mistake in them changes nothing.`,
 				return err
 			}
 			var level slog.LevelVar
-			log := newLogger(cfg, &level)
+			log, flush := newLogger(cfg, &level, os.Stderr)
+			defer flush()
 			if err := cfg.CheckFiles(); err != nil {
 				return &usageError{err}
 			}
@@ -57,16 +58,6 @@ they change, and on SIGHUP; a mistake in them changes nothing.`,
 	}
 	configFlag(cmd, &configFile)
 	return cmd
-}
-
-// newLogger returns the logger of the process; level changes it while running.
-func newLogger(cfg *config.Config, level *slog.LevelVar) *slog.Logger {
-	level.Set(cfg.Log.Level)
-	options := &slog.HandlerOptions{Level: level}
-	if cfg.Log.Format == "text" {
-		return slog.New(slog.NewTextHandler(os.Stderr, options))
-	}
-	return slog.New(slog.NewJSONHandler(os.Stderr, options))
 }
 
 // limitMemory tells Go of the container's memory limit, which it does not look
