@@ -54,7 +54,7 @@ test-cluster: ## tests against a real Cassandra cluster that they boot themselve
 	$(GO) test -race -p 1 -timeout 40m ./internal/devcluster ./internal/cassandra ./internal/acceptance
 
 .PHONY: chaos
-chaos: ## break a real cluster under load and print the scoreboard; root, 90 min (CHAOS="-chaos.scenarios=frozen")
+chaos: ## break a real cluster under load and print the scoreboard; root, an hour and more (CHAOS="-chaos.scenarios=frozen")
 	$(GO) test -tags chaos -run TestChaos -count=1 -timeout 4h -v ./internal/chaos -args -chaos.dir='$(abspath $(REPORTS))/chaos' $(CHAOS)
 
 .PHONY: chaos-report

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -97,13 +98,16 @@ func TestSeveralProxiesTakeTurnsAndOneMayGo(t *testing.T) {
 }
 
 func TestALoadCanEndEarly(t *testing.T) {
-	for _, load := range []Load{{Rate: 50}, {Concurrency: 2}} {
-		enough := make(chan struct{})
-		load.Until = enough
-		time.AfterFunc(50*time.Millisecond, func() { close(enough) })
-		c := driverOf(t, map[string]Target{In: &scripted{do: after(time.Millisecond)}}).Contenders("", In)[0]
-		r, err := c.round(t.Context(), load, time.Hour, 1, 0)
-		require.NoError(t, err)
-		assert.Positive(t, r.Counts.Lookups)
+	for _, load := range []Load{{Rate: 200}, {Concurrency: 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			enough := make(chan struct{})
+			load.Until = enough
+			time.AfterFunc(time.Second, func() { close(enough) })
+			c := driverOf(t, map[string]Target{In: &scripted{do: after(10 * time.Millisecond)}}).Contenders("", In)[0]
+			r, err := c.round(t.Context(), load, time.Hour, 1, 0)
+			require.NoError(t, err)
+			assert.InDelta(t, 200, r.Counts.Lookups, 60)
+			assert.InDelta(t, 1, r.Seconds, 0.1)
+		})
 	}
 }
