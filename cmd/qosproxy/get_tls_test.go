@@ -46,7 +46,9 @@ func issue(t *testing.T, name string) (cert, key string) {
 func serveProducts(t *testing.T, tls server.TLS, deps ...server.Deps) string {
 	t.Helper()
 	deps = append(deps, server.Deps{})
-	s, stop, err := standin.Serve(t.Context(), server.Config{GRPC: server.Listener{Address: "127.0.0.1:0", TLS: tls}}, deps[0],
+	s, stop, err := standin.Serve(t.Context(), server.Config{
+		GRPC: server.Listener{Address: "127.0.0.1:0", TLS: tls}, Limits: server.Limits{HandshakeTimeout: time.Minute},
+	}, deps[0],
 		standin.Table{Name: "shop.products", Columns: []string{"id text", "name text"}, Rows: [][]string{{`"sku-1"`, `"Kettle"`}}})
 	require.NoError(t, err)
 	t.Cleanup(stop)

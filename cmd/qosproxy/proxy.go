@@ -99,9 +99,32 @@ func (f *proxyFlags) explainConnection(message string) error {
 	if strings.Contains(message, "health check failed") {
 		return fmt.Errorf("the proxy at %s is not ready: /readyz of its admin listener says why", f.addr)
 	}
-	refused := strings.Contains(message, "connection refused") || strings.Contains(message, "no such file")
-	if !f.encrypted() && !refused && strings.Contains(message, "server preface") {
-		return fmt.Errorf("the listener at %s closes the connection: if it has a certificate (listen.tls.grpc), add --tls, and --ca for an authority of your own (%s)", f.addr, message)
+	if closed(message) {
+		return fmt.Errorf("the listener at %s closes the connection: %s (%s)", f.addr, f.whyClosed(), message)
 	}
 	return fmt.Errorf("no proxy answers at %s: %s; is qosproxy serve running, and is this its listen.grpc?", f.addr, message)
+}
+
+// closed reports whether a connection was made and then closed by the other side. A
+// proxy tells why it refuses a certificate only after the handshake, and what the
+// client writes meanwhile may fail before it has read that.
+func closed(message string) bool {
+	for _, sign := range []string{"broken pipe", "connection reset", "server preface", "EOF"} {
+		if strings.Contains(message, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+// whyClosed says why a listener may close connections that are made like this.
+func (f *proxyFlags) whyClosed() string {
+	switch {
+	case !f.encrypted():
+		return "if it has a certificate (listen.tls.grpc), add --tls, and --ca for an authority of your own"
+	case f.files.Cert == "":
+		return "if it asks for a client certificate (client_ca_file), set --cert and --key"
+	default:
+		return "use a --cert that its client_ca_file signs"
+	}
 }
