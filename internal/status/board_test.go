@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -65,7 +66,7 @@ func TestNamesAreBoundedAndForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(nil)
 		for i := range mostNames + 100 {
-			b.Observe(&Lookup{Table: fmt.Sprint(i), Client: "c", Keys: 1, Code: "OK"})
+			b.Observe(&Lookup{Table: strconv.Itoa(i), Client: "c", Keys: 1, Code: "OK"})
 		}
 		s := b.Snapshot()
 		assert.LessOrEqual(t, len(s.Tables), mostNames+1)
