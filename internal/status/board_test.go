@@ -155,7 +155,7 @@ func TestSnapshotsAddUpWhileLookupsGoOn(t *testing.T) {
 	for i := range 4 {
 		all.Go(func() {
 			for j := range 500 {
-				b.Observe(&Lookup{Table: "shop.a", Client: fmt.Sprint(i), Keys: 2, Code: []string{"OK", "PARTIAL"}[j%2]})
+				b.Observe(&Lookup{Table: "shop.a", Client: strconv.Itoa(i), Keys: 2, Code: []string{"OK", "PARTIAL"}[j%2]})
 				log.Warn("w", "host", i)
 			}
 		})
