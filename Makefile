@@ -47,7 +47,7 @@ test-unit: ## tests that need no cluster, and each benchmark once
 
 .PHONY: test-clients
 test-clients: $(TOOLS)/grpcurl ## clients that are not written in Go: grpcurl, and Python with grpcio from the package index
-	QOSPROXY_CLIENT_TOOLS=required $(GO) test -count=1 ./api
+	QOSPROXY_CLIENT_TOOLS=required $(GO) test -count=1 -v ./api
 
 .PHONY: test-cluster
 test-cluster: ## tests against a real Cassandra cluster that they boot themselves
