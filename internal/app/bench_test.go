@@ -35,6 +35,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 	"github.com/qosproxy/qosproxy/internal/server"
 	"github.com/qosproxy/qosproxy/internal/sla"
+	"github.com/qosproxy/qosproxy/internal/status"
 )
 
 // BenchmarkBatchGet is a lookup of 50 keys through everything of the proxy but
@@ -114,7 +115,7 @@ func serve(b *testing.B) *server.Server {
 		Schema:   func() *schema.Schema { return tables },
 		Executor: e,
 	})
-	a := &App{}
+	a := &App{board: status.New(nil)}
 	var err error
 	a.recorder, err = sla.New(registry, map[string]sla.Target{"shop.products": {Percentile: 95, Target: 125 * time.Millisecond}})
 	require.NoError(b, err)
