@@ -36,6 +36,7 @@ require (
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 	gopkg.in/inf.v0 v0.9.1
+	maragu.dev/gomponents v1.2.0
 	modernc.org/quickjs v0.27.0
 	pgregory.net/rapid v1.3.0
 )

@@ -2,36 +2,21 @@ package report
 
 import (
 	_ "embed"
+	"encoding/json"
 	"fmt"
-	"html/template"
 	"io"
+	"strconv"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 )
 
 var (
-	//go:embed web/page.html
-	pageTemplate string
 	//go:embed web/page.css
 	pageStyle string
 	//go:embed web/page.js
 	pageScript string
 )
-
-// page is what the template shows.
-type page struct {
-	*Report
-	Facts   []fact
-	Groups  []columnGroup
-	Columns []column
-	Blocks  []runBlock
-	// Passed of Judged runs kept the SLA.
-	Passed, Judged int
-	Sections       []chartSection
-	TableViews     []tableView
-	AllNotes       []string
-	Data           pageData
-	Style          template.CSS
-	Scripts        []template.JS
-}
 
 // pageData is what the script in the page draws.
 type pageData struct {
@@ -44,9 +29,6 @@ type columnGroup struct {
 	Name string
 	Span int
 }
-
-// Head of a column, for the template.
-func (c column) Head() string { return c.head }
 
 // runBlock is the runs of one condition.
 type runBlock struct {
@@ -88,8 +70,6 @@ type tableView struct {
 	Right []bool
 }
 
-var pageParsed = template.Must(template.New("page").Parse(pageTemplate))
-
 // WriteHTML writes the report as one page that needs nothing else: it opens from a
 // file, offline, by day and night, on a desk and on a phone. Its charts show their
 // figures under the pointer.
@@ -101,29 +81,212 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	columns := r.columns()
-	p := page{
-		Report: r, Facts: r.setting(), Groups: groupsOf(columns), Columns: columns, Blocks: r.blocks(columns),
-		Sections: r.sections(), AllNotes: r.allNotes(),
-		Data:    pageData{Charts: r.charts(), Targets: r.targets()},
-		Style:   template.CSS(pageStyle),
-		Scripts: []template.JS{template.JS(script), template.JS(chartsScript), template.JS(pageScript)},
+	// With its characters < and > escaped, as json does, it cannot end its element.
+	data, err := json.Marshal(pageData{Charts: r.charts(), Targets: r.targets()})
+	if err != nil {
+		return fmt.Errorf("write page: %w", err)
 	}
-	for _, t := range r.Tables {
-		p.TableViews = append(p.TableViews, tableView{Table: t, Right: t.right()})
-	}
-	if r.SLA != nil {
-		for i := range r.Runs {
-			p.Judged++
-			if Pass(&r.Runs[i], r.SLA).Pass {
-				p.Passed++
-			}
-		}
-	}
-	if err := pageParsed.Execute(w, p); err != nil {
+	page := h.Doctype(h.HTML(h.Lang("en"),
+		h.Head(
+			h.Meta(h.Charset("utf-8")),
+			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
+			h.Meta(h.Name("color-scheme"), h.Content("light dark")),
+			h.TitleEl(g.Text(r.Title)),
+			h.StyleEl(g.Raw(pageStyle)),
+		),
+		h.Body(
+			h.Header(
+				h.H1(g.Text(r.Title)),
+				g.If(r.Question != "", h.P(h.Class("question"), g.Text(r.Question))),
+				h.Dl(g.Map(r.setting(), func(f fact) g.Node { return h.Div(h.Dt(g.Text(f.Name)), h.Dd(g.Text(f.Value))) })),
+				h.Pre(h.Class("command"), h.Code(g.Text(r.Command))),
+			),
+			h.Main(
+				r.verdictSection(),
+				r.runsSection(),
+				h.NoScript(h.P(g.Text("The charts need JavaScript; their figures are under each."))),
+				g.Map(r.sections(), chartSection.node),
+				r.tablesSection(),
+				r.notesSection(),
+			),
+			h.Script(h.Type("application/json"), h.ID("data"), g.Raw(string(data))),
+			g.Map([]string{script, chartsScript, pageScript}, func(text string) g.Node { return h.Script(g.Raw(text)) }),
+		),
+	))
+	if err := page.Render(w); err != nil {
 		return fmt.Errorf("write page: %w", err)
 	}
 	return nil
+}
+
+// nothing is where a part of the page would be that has nothing to show.
+var nothing = g.Group(nil)
+
+// verdictSection tells how many runs kept the SLA, and what was found.
+func (r *Report) verdictSection() g.Node {
+	passed, judged := 0, 0
+	if r.SLA != nil {
+		for i := range r.Runs {
+			judged++
+			if Pass(&r.Runs[i], r.SLA).Pass {
+				passed++
+			}
+		}
+	}
+	if judged == 0 && len(r.Findings) == 0 {
+		return nothing
+	}
+	section := g.Group{h.H2(g.Text("Verdict"))}
+	if judged > 0 {
+		section = append(section, h.P(h.Class("verdict"), badge(passed == judged, fmt.Sprintf("%d of %d pass", passed, judged)),
+			g.Textf(" runs held against %s", r.SLA)))
+	}
+	if len(r.Findings) > 0 {
+		section = append(section, h.Ul(h.Class("findings"), g.Map(r.Findings, func(f Finding) g.Node {
+			word := "fails"
+			if f.Holds {
+				word = "holds"
+			}
+			return h.Li(badge(f.Holds, word), h.Span(g.Text(f.Claim+": "), h.B(g.Text(f.Seen))))
+		})))
+	}
+	return h.Section(section)
+}
+
+func badge(good bool, text string) g.Node {
+	class := "badge bad"
+	if good {
+		class = "badge good"
+	}
+	return h.Span(h.Class(class), g.Text(text))
+}
+
+// runsSection is the table of runs.
+func (r *Report) runsSection() g.Node {
+	columns := r.columns()
+	blocks := r.blocks(columns)
+	if len(blocks) == 0 {
+		return nothing
+	}
+	judged := r.SLA != nil
+	return h.Section(
+		h.H2(g.Text("Runs")),
+		scroll("Table of runs", h.Table(h.Class("runs"),
+			h.THead(
+				h.Tr(h.Td(), g.Map(groupsOf(columns), func(c columnGroup) g.Node {
+					return h.Th(h.ColSpan(strconv.Itoa(c.Span)), h.Class("group"), g.Text(c.Name))
+				}), g.If(judged, h.Td())),
+				h.Tr(left(h.Th, h.Scope("col"), g.Text("target")),
+					g.Map(columns, func(c column) g.Node { return h.Th(h.Scope("col"), g.Text(c.head)) }),
+					g.Iff(judged, func() g.Node { return left(h.Th, h.Scope("col"), g.Text(r.SLA.String())) })),
+			),
+			g.Map(blocks, func(b runBlock) g.Node {
+				return h.TBody(
+					g.If(b.Condition != "", h.Tr(h.Class("condition"), left(h.Th, h.ColSpan("99"), h.Scope("rowgroup"), h.Span(g.Text(b.Condition))))),
+					g.Map(b.Rows, func(row runRow) g.Node { return row.node(judged) }),
+				)
+			}),
+		)),
+	)
+}
+
+// node is a row of the table of runs, and one below it for what went wrong.
+func (row runRow) node(judged bool) g.Node {
+	rows := g.Group{h.Tr(
+		left(h.Th, h.Scope("row"), g.Text(row.Target)),
+		g.Map(row.Cells, func(c runCell) g.Node {
+			return h.Td(g.Text(c.Median), g.If(c.Range != "", h.Small(g.Text(c.Range))))
+		}),
+		g.Iff(judged, func() g.Node {
+			if row.Verdict.Pass {
+				return left(h.Td, badge(true, "PASS"))
+			}
+			return left(h.Td, badge(false, "FAIL"), h.Small(g.Text(row.Verdict.Why)))
+		}),
+	)}
+	if len(row.Trouble) == 0 {
+		return rows
+	}
+	class := "trouble"
+	if row.Grave {
+		class += " grave"
+	}
+	var what g.Group
+	for i, t := range row.Trouble {
+		if i > 0 {
+			what = append(what, g.Text(", "))
+		}
+		what = append(what, h.B(g.Text(t)))
+	}
+	what = append(what, g.Text(" of "+row.Lookups))
+	for _, e := range row.Errors {
+		what = append(what, h.Br(), h.Code(g.Text(e)))
+	}
+	return append(rows, h.Tr(h.Class(class), left(h.Td, h.ColSpan("99"), h.Span(what))))
+}
+
+// node is charts under a heading.
+func (s chartSection) node() g.Node {
+	class := "charts"
+	if len(s.Charts) > 1 {
+		class += " several"
+	}
+	return h.Section(h.H2(g.Text(s.Title)), h.Div(h.Class(class), g.Map(s.Charts, func(c chartView) g.Node {
+		return h.Figure(
+			h.FigCaption(g.Text(c.Title)),
+			h.Div(h.Class("chart"), h.Data("chart", strconv.Itoa(c.Index))),
+			h.Details(h.Summary(g.Text("Figures")), c.Figures.node()),
+		)
+	})))
+}
+
+func (r *Report) tablesSection() g.Node {
+	if len(r.Tables) == 0 {
+		return nothing
+	}
+	return h.Section(h.H2(g.Text("Tables")), g.Map(r.Tables, func(t Table) g.Node {
+		return g.Group{h.H3(g.Text(t.Title)), tableView{Table: t, Right: t.right()}.node()}
+	}))
+}
+
+func (r *Report) notesSection() g.Node {
+	notes := r.allNotes()
+	if len(notes) == 0 {
+		return nothing
+	}
+	return h.Section(h.H2(g.Text("Notes")), h.Ul(g.Map(notes, func(n string) g.Node { return h.Li(g.Text(n)) })))
+}
+
+func (t tableView) node() g.Node {
+	cell := func(element func(...g.Node) g.Node, i int, children ...g.Node) g.Node {
+		if t.Right[i] {
+			return element(children...)
+		}
+		return left(element, children...)
+	}
+	row := func(cells []string, of func(i int, text string) g.Node) g.Node {
+		var nodes g.Group
+		for i, text := range cells {
+			nodes = append(nodes, of(i, text))
+		}
+		return h.Tr(nodes)
+	}
+	return scroll("Table", h.Table(
+		h.THead(row(t.Columns, func(i int, text string) g.Node { return cell(h.Th, i, h.Scope("col"), g.Text(text)) })),
+		h.TBody(g.Map(t.Rows, func(cells []string) g.Node {
+			return row(cells, func(i int, text string) g.Node { return cell(h.Td, i, g.Text(text)) })
+		})),
+	))
+}
+
+// scroll is what scrolls sideways on a small screen, by keys as well.
+func scroll(label string, table g.Node) g.Node {
+	return h.Div(h.Class("scroll"), h.TabIndex("0"), h.Role("region"), h.Aria("label", label), table)
+}
+
+// left is an element of a table whose text begins at the left.
+func left(element func(...g.Node) g.Node, children ...g.Node) g.Node {
+	return element(append([]g.Node{h.Class("left")}, children...)...)
 }
 
 func groupsOf(columns []column) []columnGroup {

@@ -90,7 +90,7 @@ func TestPage(t *testing.T) {
 	page, found := out.String(), strings.Contains(out.String(), script)
 	require.True(t, found, "the page must bring ECharts with it, unchanged")
 	page = strings.Replace(page, script, "ECharts", 1)
-	golden(t, "example.html", page)
+	golden(t, "example.html", strings.ReplaceAll(page, "><", ">\n<")) // to be read by line
 	for _, outside := range []string{"src=", "<link", "@import", "url(", "fetch("} {
 		assert.NotContains(t, page, outside, "a page that opens offline has nothing from outside")
 	}
