@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -234,7 +235,7 @@ func (d *screen) hosts() {
 		away := d.hostRate(h.Address, func(h *status.Host) int64 { return h.HedgedAway })
 		g.add(cellText{text: clean(h.Address)}, cellText{text: clean(h.DC + " " + h.Rack)},
 			cellText{text: s.sign + " " + clean(strings.ReplaceAll(h.State, "_", " ")), colour: s.colour},
-			cellText{text: fmt.Sprintf("%.1f%%", 100*h.Share)}, cellText{text: fmt.Sprint(h.InflightKeys)}, cellText{text: figure(h.LatencyMS)}, cellText{text: figure(h.OldestMS)},
+			cellText{text: fmt.Sprintf("%.1f%%", 100*h.Share)}, cellText{text: strconv.Itoa(h.InflightKeys)}, cellText{text: figure(h.LatencyMS)}, cellText{text: figure(h.OldestMS)},
 			cellText{text: figure(d.hostRate(h.Address, func(h *status.Host) int64 { return h.SubQueries }))},
 			cellText{text: figure(away)},
 			cellText{text: figure(d.hostRate(h.Address, func(h *status.Host) int64 { return h.Hedges }))})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -210,7 +211,7 @@ func TestReadersAndLookupsDoNotDisturbEachOther(t *testing.T) {
 	for i := range 4 {
 		all.Go(func() {
 			for j := range 200 {
-				board.Observe(&status.Lookup{Table: fmt.Sprint("t", j%7), Client: fmt.Sprint(i), Keys: 1, Code: []string{"OK", "PARTIAL"}[j%2]})
+				board.Observe(&status.Lookup{Table: fmt.Sprint("t", j%7), Client: strconv.Itoa(i), Keys: 1, Code: []string{"OK", "PARTIAL"}[j%2]})
 			}
 		})
 		all.Go(func() {

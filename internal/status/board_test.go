@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,7 +73,7 @@ func TestNamesAreBoundedAndForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(nil)
 		for i := range mostNames + 100 {
-			b.Observe(&Lookup{Table: fmt.Sprint(i), Client: "c", Keys: 1, Code: "OK"})
+			b.Observe(&Lookup{Table: strconv.Itoa(i), Client: "c", Keys: 1, Code: "OK"})
 		}
 		s := b.Snapshot()
 		assert.LessOrEqual(t, len(s.Tables), mostNames+1)
@@ -161,7 +162,7 @@ func TestSnapshotsAddUpWhileLookupsGoOn(t *testing.T) {
 	for i := range 4 {
 		all.Go(func() {
 			for j := range 500 {
-				b.Observe(&Lookup{Table: "shop.a", Client: fmt.Sprint(i), Keys: 2, Code: []string{"OK", "PARTIAL"}[j%2]})
+				b.Observe(&Lookup{Table: "shop.a", Client: strconv.Itoa(i), Keys: 2, Code: []string{"OK", "PARTIAL"}[j%2]})
 				log.Warn("w", "host", i)
 			}
 		})
