@@ -55,6 +55,12 @@ clients: [{name: checkout, token_file: `+tokens+`, tables: [{name: shop.products
 	_, metrics := get("admin", "/metrics", "")
 	assert.Contains(t, metrics, "qosproxy_requests_refused_total{reason=\"missing\"} 1")
 	assert.Contains(t, metrics, "qosproxy_requests_refused_total{reason=\"table\"} 1")
+	_, live := get("admin", "/status/live", "")
+	assert.Contains(t, live, `"clients":[{"name":"checkout",`)
+	assert.Contains(t, live, `"message":"request refused"`, "warnings of the log are on the status page")
+	_, inUse := get("admin", "/status/config", "")
+	assert.Contains(t, inUse, tokens)
+	assert.NotContains(t, live+inUse, "0123456789abcdef", "no secret is")
 
 	require.NoError(t, os.WriteFile(tokens, []byte("fedcba9876543210"), 0o600))
 	require.EventuallyWithT(t, func(c *assert.CollectT) {

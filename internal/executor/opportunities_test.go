@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -65,6 +66,24 @@ func TestFirstAttemptsAreCountedAtEachDelayThatTheyOutlast(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDecodingIsNoWaiting has a reader that returns long after its host has answered.
+func TestDecodingIsNoWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, newRing(t, 3, 3, 3), newCluster(nil), func(cfg *Config) {
+			cfg.Reader = ReaderFunc(func(_ context.Context, q *SubQuery) ([]partition.Result, error) {
+				time.Sleep(5*time.Millisecond - 1)
+				q.Settled()
+				time.Sleep(20 * time.Millisecond)
+				return []partition.Result{{Status: partition.Found}}, nil
+			})
+		})
+		b.policy = hedge.Policy{}
+		req := b.request(1)
+		b.Execute(t.Context(), req, b.Plan(req), func(int, partition.Result) {})
+		assert.Zero(t, opportunitiesOf(b.Executor))
+	})
 }
 
 func TestHealthTellsWhatWasAskedOfAHostAndWhatWasHedgedAwayFromIt(t *testing.T) {

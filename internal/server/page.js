@@ -181,7 +181,7 @@
     drawn.chart = signature;
     attribute(svg, 'viewBox', `0 0 ${width} ${height}`);
     const parts = [];
-    const left = 44, right = width - 78, top = 12, bottom = height - 22;
+    const left = 50, right = width - 78, top = 12, bottom = height - 22;
     const end = Date.parse(s.time), begin = end - 300e3;
     const values = history.flatMap((h) => quantiles.map(([key]) => h[key + '_ms'])).filter((v) => v > 0);
     if (p) values.push(p.target_ms, p.operate_at_ms);

@@ -15,8 +15,8 @@ type Step struct {
 }
 
 // History returns the slices of the last five minutes of a table that had a lookup, the
-// oldest first; nil for a table without a target. It costs some ten microseconds a
-// slice.
+// oldest first; nil for a table without a target. It costs up to a few
+// milliseconds.
 func (r *Recorder) History(name string) []Step {
 	t, ok := r.current.Load().tables[name]
 	if !ok {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Source is the parts of the proxy, as a Board asks them.
+// Source is the parts of the proxy, as a Board asks them; one call at a time.
 type Source interface {
-	// Fill writes what the parts know into a snapshot, one at a time: all but
-	// counts, errors, clients, Time and Started.
+	// Fill writes what the parts know into a snapshot: all but counts,
+	// errors, clients, Time and Started.
 	Fill(s *Snapshot)
 	// History returns the last five minutes of a table, the oldest first; nil for a
-	// table that it does not know. It may be called concurrently.
+	// table that it does not know.
 	History(table string) []Step
 }
 
@@ -45,6 +45,8 @@ type Board struct {
 
 	mu     sync.Mutex // orders those who make snapshots
 	latest *Snapshot
+	// histories are those of tables that were asked for since the latest snapshot.
+	histories map[string][]Step
 }
 
 // New returns a board of a process that starts now. Without a source (nil) snapshots
@@ -88,8 +90,13 @@ func (b *Board) Observe(l *Lookup) {
 func (b *Board) Snapshot() Snapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.snapshot()
+}
+
+// snapshot is Snapshot while the mutex is held.
+func (b *Board) snapshot() Snapshot {
 	if now := time.Now(); b.latest == nil || now.Sub(b.latest.Time) >= Freshness {
-		b.latest = b.make(now)
+		b.latest, b.histories = b.make(now), map[string][]Step{}
 	}
 	return *b.latest
 }
@@ -97,13 +104,20 @@ func (b *Board) Snapshot() Snapshot {
 // WithHistory is Snapshot with the last five minutes of a table; one that is not known
 // has none.
 func (b *Board) WithHistory(table string) Snapshot {
-	s := b.Snapshot()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.snapshot()
 	i := slices.IndexFunc(s.Tables, func(t Table) bool { return t.Name == table && t.Promise != nil })
 	if i < 0 || b.source == nil {
 		return s
 	}
+	history, asked := b.histories[table]
+	if !asked {
+		history = b.source.History(table)
+		b.histories[table] = history
+	}
 	promise := *s.Tables[i].Promise
-	promise.History = b.source.History(table)
+	promise.History = history
 	s.Tables = slices.Clone(s.Tables)
 	s.Tables[i].Promise = &promise
 	return s

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +22,11 @@ type sourceFunc func(*Snapshot)
 
 func (f sourceFunc) Fill(s *Snapshot) { f(s) }
 
+// histories counts the calls of History.
+var histories atomic.Int64
+
 func (f sourceFunc) History(table string) []Step {
+	histories.Add(1)
 	return []Step{{Window: Window{Count: int64(len(table))}}}
 }
 
@@ -43,12 +48,14 @@ func TestLookupsAreCountedByTableAndClient(t *testing.T) {
 func TestReadersOfAMomentShareASnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := 0
+		before := histories.Load()
 		b := New(sourceFunc(func(s *Snapshot) { made++; shop(s) }))
 		for range 10 {
 			b.Snapshot()
 			b.WithHistory("shop.a")
 		}
 		assert.Equal(t, 1, made)
+		assert.Equal(t, before+1, histories.Load())
 		time.Sleep(Freshness)
 		b.Snapshot()
 		assert.Equal(t, 2, made)
