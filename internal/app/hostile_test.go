@@ -237,15 +237,18 @@ func TestNoErrorTellsAKeyASecretOrAnAddress(t *testing.T) {
 func TestWhatLeaksIsSeen(t *testing.T) {
 	p := startHostile(t, true)
 	http, rpc := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
-		p.fails = hostileError(t)
-		if leaked(p.overHTTP(t, "Bearer "+markSecret)) != "" {
-			http++
-		}
-		if leaked(p.overGRPC(t, "Bearer "+markSecret)) != "" {
-			rpc++
-		}
-	})
+	// One draw in twenty is a valid request by gRPC with an error that has a text.
+	for tries := 0; tries < 50 && (http == 0 || rpc == 0); tries++ {
+		rapid.Check(t, func(t *rapid.T) {
+			p.fails = hostileError(t)
+			if leaked(p.overHTTP(t, "Bearer "+markSecret)) != "" {
+				http++
+			}
+			if leaked(p.overGRPC(t, "Bearer "+markSecret)) != "" {
+				rpc++
+			}
+		})
+	}
 	require.Positive(t, http)
 	require.Positive(t, rpc)
 }
