@@ -91,16 +91,15 @@ func adminClient(l config.Listen) (*http.Client, string, error) {
 	if l.Admin == "" {
 		return nil, "", errors.New("listen.admin is off; give it an address, which is where health is asked")
 	}
-	network, address, host := "tcp", l.Admin, "127.0.0.1"
-	if path, ok := strings.CutPrefix(l.Admin, "unix://"); ok {
-		network, address = "unix", path
-	} else {
+	network, host := "unix", "127.0.0.1"
+	address, unix := strings.CutPrefix(l.Admin, "unix://")
+	if !unix {
 		name, port, err := net.SplitHostPort(l.Admin)
 		if err != nil {
 			return nil, "", fmt.Errorf("listen.admin: %w", err)
 		}
-		address = net.JoinHostPort(loopback(name), port)
-		host = address
+		network, host = "tcp", net.JoinHostPort(loopback(name), port)
+		address = host
 	}
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -49,7 +49,8 @@ func run(args []string, version, out string) error {
 }
 
 func write(w io.Writer, bom *cyclonedx.BOM) error {
-	return cyclonedx.NewBOMEncoder(w, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
+	// The version of the format that scanners read.
+	return cyclonedx.NewBOMEncoder(w, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cyclonedx.SpecVersion1_6)
 }
 
 // bill has neither time nor serial number: the same binary has the same bill.
