@@ -64,12 +64,7 @@ func startBrowser(t *testing.T) *browser {
 	require.NoError(t, err)
 	from, write, err := os.Pipe()
 	require.NoError(t, err)
-<<<<<<< HEAD
-	// Not in t.TempDir: Chromium may still write to it when the test ends.
-	profile, err := os.MkdirTemp("", "qosproxy-browser-") //nolint:usetesting // see above
-=======
 	profile, err := os.MkdirTemp("", "qosproxy-browser-") //nolint:usetesting // Chromium may still write to it when the test ends.
->>>>>>> status
 	require.NoError(t, err)
 	cmd := exec.Command(path, "--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--no-first-run", "--hide-scrollbars", "--disable-background-networking", "--disable-component-update", "--no-proxy-server", "--user-data-dir="+profile)
