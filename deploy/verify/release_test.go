@@ -30,8 +30,13 @@ func TestReleaseBuildsWhatMakeBuilds(t *testing.T) {
 	makefile := readFile(t, "../../Makefile")
 	assert.Equal(t, "./cmd/qosproxy", build.Main)
 	assert.Equal(t, []string{"CGO_ENABLED=0"}, build.Env)
-	assert.Equal(t, config.FlagArray{"-trimpath"}, build.Flags)
-	assert.Contains(t, makefile, "CGO_ENABLED=0 $(GO) build -trimpath -ldflags")
+	const tags = "grpcnotrace"
+	assert.Equal(t, config.FlagArray{"-trimpath", "-tags=" + tags}, build.Flags)
+	assert.Contains(t, makefile, "CGO_ENABLED=0 $(GO) build -trimpath -tags '$(TAGS)' -ldflags")
+	for _, file := range []string{"../../Dockerfile", "../../internal/tools/reproducible.sh"} {
+		assert.Contains(t, readFile(t, file), "-trimpath -tags "+tags, file)
+	}
+	assert.Contains(t, makefile, "TAGS    := "+tags+"\n")
 	require.Len(t, build.Ldflags, 1)
 	assert.Contains(t, makefile, "LDFLAGS := "+strings.ReplaceAll(build.Ldflags[0], "{{ .Tag }}", "$(VERSION)")+"\n")
 
