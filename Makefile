@@ -55,7 +55,7 @@ test-cluster: ## tests against a real Cassandra cluster that they boot themselve
 
 .PHONY: chaos
 chaos: ## break a real cluster under load and print the scoreboard; root, an hour and more (CHAOS="-chaos.scenarios=frozen")
-	$(GO) test -tags chaos -run TestChaos -count=1 -timeout 4h -v ./internal/chaos -args -chaos.dir='$(abspath $(REPORTS))/chaos' $(CHAOS)
+	$(GO) test -tags chaos -run TestChaos -count=1 -timeout 4h -v ./internal/chaos -args -chaos.dir='$(abspath $(REPORTS))/chaos' $(value CHAOS)
 
 .PHONY: chaos-report
 chaos-report: ## write the scoreboard of deploy/chaos/README.md from the newest verdicts (VERDICTS="folder folder")
