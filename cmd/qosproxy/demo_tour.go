@@ -9,9 +9,11 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/config"
@@ -43,6 +45,9 @@ func (t *demoTour) lookups(ctx context.Context) error {
 	}
 	defer conn.Close()
 	if err := t.warmUp(ctx, conn); err != nil {
+		return err
+	}
+	if err := awaitServing(ctx, conn); err != nil {
 		return err
 	}
 	resp, err := t.grpcLookup(ctx, conn)
@@ -103,6 +108,32 @@ func (t *demoTour) warmUp(ctx context.Context, conn *grpc.ClientConn) error {
 		}
 	}
 	return fmt.Errorf("lookup by gRPC: %w", err)
+}
+
+// servingPatience bounds the wait for a proxy that answers lookups already.
+const servingPatience = 10 * time.Second
+
+// awaitServing waits until health says that lookups are taken, which it does a moment
+// after the first is answered: clients that look at health, as get does, find the
+// proxy not ready before.
+func awaitServing(ctx context.Context, conn *grpc.ClientConn) error {
+	ctx, cancel := context.WithTimeout(ctx, servingPatience)
+	defer cancel()
+	health := healthpb.NewHealthClient(conn)
+	for {
+		resp, err := health.Check(ctx, &healthpb.HealthCheckRequest{})
+		if err != nil {
+			return fmt.Errorf("health of the proxy: %w", err)
+		}
+		if resp.GetStatus() == healthpb.HealthCheckResponse_SERVING {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the proxy is still %s after %s: %w", resp.GetStatus(), servingPatience, context.Cause(ctx))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // answered tells of a lookup.
