@@ -98,17 +98,36 @@ func (r *run) denied(a *attempt, keys, groups int, stressed bool) string {
 	if r.executor.without.budgets {
 		return ""
 	}
-	if stressed || r.req.Table.mostlyLate() {
+	stood := r.executor.stands(r.view, a.flight.host)
+	if (stressed || r.req.Table.mostlyLate()) && stood == 0 {
 		return NotHedgedLoad
 	}
-	still := r.executor.without.reserve || a.flight.host.still(time.Duration(a.delay)/2)
+	still := r.executor.without.reserve || stood > 0 || a.flight.host.still(time.Duration(a.delay)/2)
 	if r.req.FewHedges && !still {
 		return NotHedgedLoad
 	}
-	if !r.req.Table.hedges.Withdraw(keys, groups, still) {
-		return NotHedgedBudget
+	if r.req.Table.hedges.Withdraw(keys, groups, still) ||
+		stood >= goneAfter && r.req.Table.retries.Withdraw(keys) {
+		return ""
 	}
-	return ""
+	return NotHedgedBudget
+}
+
+// goneAfter is how long a host must have stalled to be as good as one that failed,
+// so that its keys are asked again from the budget of fail-over when that of hedges
+// is empty.
+const goneAfter = 200 * time.Millisecond
+
+// stands returns for how long a host has stalled; 0 for one that has not. That is
+// never load: a host under load goes on answering something.
+func (e *Executor) stands(v *view, h *host) time.Duration {
+	if e.without.stalls || e.without.suspects || e.without.standing {
+		return 0
+	}
+	if now := e.now(); e.stalled(v, h, now) {
+		return time.Duration(now - h.settledAt.Load())
+	}
+	return 0
 }
 
 // deny counts a hedge that was not made, once per attempt, and tries again when
@@ -223,11 +242,33 @@ func (r *run) exhaust(keys ...int32) {
 			continue
 		}
 		res := verdict(ks.last)
+		if (ks.last == reasonFull || ks.last == ReasonTimeout) && r.tooFew(k) {
+			res = verdict(ReasonUnavailable)
+		}
 		if ks.lastErr != nil {
 			res.Err = ks.lastErr
 		}
 		r.finish(k, res)
 	}
+}
+
+// tooFew reports whether so many replicas of a key cannot be reached that its
+// consistency level cannot be had. It decides the word for a key that nobody has
+// answered, not whether to ask: the replicas may see more of each other than the
+// proxy does, and until they notice that one is gone they wait for it, each for
+// longer than any lookup.
+func (r *run) tooFew(k int32) bool {
+	if r.executor.without.gone {
+		return false
+	}
+	replicas := r.req.Replicas[k]
+	alive := 0
+	for _, h := range replicas {
+		if !r.view.hosts[h].gone.Load() {
+			alive++
+		}
+	}
+	return alive < needed(r.req.Query.Consistency, len(replicas))
 }
 
 // replan groups keys by the replicas that were not asked yet, as things are at

@@ -84,7 +84,7 @@ type Config struct {
 
 // safeguards are named after what they turn off.
 type safeguards struct {
-	budgets, reserve, suspects, failover, cancel, ejection, overtaking, stalls bool
+	budgets, reserve, suspects, failover, cancel, ejection, overtaking, stalls, gone, warming, standing bool
 }
 
 // Executor asks hosts for the groups of a plan, and knows how each host is
@@ -202,7 +202,8 @@ const (
 	KindHedge = "hedge"
 	// KindFailover is an attempt made because another has failed.
 	KindFailover = "failover"
-	// KindProbe is one key asked of an avoided host to see whether it is well.
+	// KindProbe is a few keys asked of an avoided host to see whether it is well, and
+	// to warm it up.
 	// It belongs to no lookup and occurs in metrics alone.
 	KindProbe = "probe"
 )

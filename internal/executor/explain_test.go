@@ -24,7 +24,7 @@ func TestTraceSaysWhyALateAttemptWasNotHedged(t *testing.T) {
 			for b.state().hedges.Withdraw(1, 1, true) {
 			}
 		}},
-		"most attempts are late": {rf: 3, timeout: 100 * time.Millisecond, want: NotHedgedLoad, prepare: func(b *bench) {
+		"most attempts are late": {rf: 3, timeout: 50 * time.Millisecond, want: NotHedgedLoad, prepare: func(b *bench) {
 			for range 200 {
 				b.state().noteLate(true)
 			}

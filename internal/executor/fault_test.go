@@ -2,6 +2,8 @@ package executor
 
 import (
 	"context"
+	"errors"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -271,28 +273,32 @@ func TestHangingReadsDoNotMakeAHostSuspect(t *testing.T) {
 	long(t)
 	for name, without := range map[string]bool{"overtaken": false, "control: whatever is owed counts": true} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				rng := rand.New(rand.NewPCG(5, 6))
-				c := newCluster(usually(rng))
-				c.record = false
-				hanging := func(at time.Duration, keys int) (time.Duration, error) {
-					took, err := c.usual(at, keys)
-					if at > 10*second && rng.IntN(100) == 0 {
-						took = 5 * second
+			total := 0
+			for seed := range uint64(12) {
+				synctest.Test(t, func(t *testing.T) {
+					rng := rand.New(rand.NewPCG(seed, 6))
+					c := newCluster(usually(rng))
+					c.record = false
+					hanging := func(at time.Duration, keys int) (time.Duration, error) {
+						took, err := c.usual(at, keys)
+						if at > 10*second && rng.IntN(100) == 0 {
+							took = 5 * second
+						}
+						return took, err
 					}
-					return took, err
-				}
-				c.set("h0", hanging)
-				c.set("h2", hanging)
-				c.set("h1", frozen(c.usual, 10*second, 40*second))
-				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) {
-					cfg.without.overtaking = without
+					c.set("h0", hanging)
+					c.set("h2", hanging)
+					c.set("h1", frozen(c.usual, 10*second, 40*second))
+					b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) {
+						cfg.without.overtaking = without
+					})
+					total += lost(b.load(20*time.Millisecond, 40*second, 50, second))
 				})
-				all := b.load(20*time.Millisecond, 40*second, 50, second)
-				t.Logf("lost %d of %d, slowest %v", lost(all), len(all), slowest(all))
-				assert.Equal(t, !without, lost(all) == 0)
-				assert.Equal(t, !without, slowest(all) < 250*time.Millisecond)
-			})
+			}
+			t.Logf("lost %d of 18000", total)
+			// Both hosts hang for the same keys once in 10,000 groups, which nothing
+			// can help: 4 are to be expected.
+			assert.Equal(t, !without, total <= 10)
 		})
 	}
 }
@@ -313,6 +319,137 @@ func TestStalledMajorityIsAvoided(t *testing.T) {
 				assert.Equal(t, !without, lost(frozen) == 0)
 				assert.Equal(t, !without, slowest(frozen) < 20*time.Millisecond)
 				assert.Zero(t, lost(between(all, 7*second, 8*second)), "after the thaw")
+			})
+		})
+	}
+}
+
+// TestAQuorumThatCannotBeHadIsUnavailable is of two dead nodes of three, while the
+// third waits for them for longer than any lookup does.
+func TestAQuorumThatCannotBeHadIsUnavailable(t *testing.T) {
+	for name, tt := range map[string]struct {
+		consistency string
+		without     safeguards
+		all         bool
+	}{
+		"LOCAL_QUORUM": {consistency: "LOCAL_QUORUM", all: true},
+		"ALL":          {consistency: "ALL", all: true},
+		"LOCAL_ONE, which one replica is enough for": {consistency: "LOCAL_ONE"},
+		"control: nobody looks":                      {consistency: "LOCAL_QUORUM", without: safeguards{gone: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(after(time.Millisecond))
+				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) { cfg.without = tt.without })
+				lookup := func() outcome {
+					ctx, cancel := context.WithTimeout(context.Background(), 125*time.Millisecond)
+					defer cancel()
+					req := b.request(50)
+					req.Query.Consistency = tt.consistency
+					return b.run(ctx, req)
+				}
+				first := lookup()
+				require.Equal(t, 50, first.count(partition.Found))
+				c.set("h0", after(5*second))
+				c.set("h1", failing(ReasonUnreachable))
+				c.set("h2", failing(ReasonUnreachable))
+				words := map[partition.Status]int{}
+				for i := range 60 {
+					o := lookup()
+					assert.LessOrEqual(t, o.took, 125*time.Millisecond)
+					if tt.all && i > 0 {
+						assert.LessOrEqual(t, o.took, 63*time.Millisecond, "half of the time is given up")
+					}
+					for _, r := range o.results {
+						words[r.Status]++
+					}
+				}
+				t.Log(words)
+				assert.Equal(t, tt.all, words[partition.Unavailable] == 60*50)
+				assert.Equal(t, tt.all, words[partition.TimedOut]+words[partition.Shed] == 0)
+
+				c.set("h0", after(time.Millisecond))
+				c.set("h1", after(time.Millisecond))
+				time.Sleep(10 * second) // ejections end, and what is owed has come
+				assert.Eventually(t, func() bool { o := lookup(); return o.count(partition.Found) == 50 }, 5*second, 20*time.Millisecond)
+				c.set("h1", silent())
+				c.set("h0", silent())
+				if tt.consistency == "ALL" {
+					return
+				}
+				o := lookup()
+				assert.Equal(t, 50, o.count(partition.TimedOut), "two that can be reached are a quorum: %v", o.results)
+			})
+		})
+	}
+}
+
+// TestAColdHostIsWarmedUp is of a host that was restarted: at first it is thirty times
+// slower, and gets faster by what it reads (its code is compiled, its caches fill). A
+// host that is avoided and asked for single keys alone would stay cold.
+func TestAColdHostIsWarmedUp(t *testing.T) {
+	for name, without := range map[string]bool{"warmed up": false, "control: single keys at long intervals": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(5, 6))
+				c := newCluster(usually(rng))
+				warm, read := c.usual, 0
+				c.set("h1", func(at time.Duration, keys int) (time.Duration, error) {
+					took, err := warm(at, keys)
+					switch {
+					case at < 10*second:
+						return took, err
+					case at < 15*second:
+						return 0, &ReadError{Reason: ReasonUnreachable, Err: errors.New("it restarts")}
+					}
+					took = time.Duration(float64(took) * (1 + 29*math.Exp2(-float64(read)/1000)))
+					read += keys
+					return took, err
+				})
+				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) { cfg.without.warming = without })
+				all := b.load(20*time.Millisecond, 75*second, 50, 125*time.Millisecond)
+				first := 0
+				for _, o := range between(all, 65*second, 75*second) {
+					for _, a := range o.Attempts {
+						if a.Host == "10.0.0.2:9042" && a.Kind == KindFirst {
+							first++
+						}
+					}
+				}
+				since := between(all, 15*second, 75*second)
+				t.Logf("asked %d times in the last 10 s; since its restart: extra sub-queries %.2f %%, slowest %v, lost %d, %d keys read", first,
+					100*extraRatio(since), slowest(since), lost(all), read)
+				assert.Equal(t, !without, first >= 250)
+				if !without {
+					assert.Zero(t, lost(all))
+					assert.LessOrEqual(t, extraRatio(since), 0.02)
+				}
+			})
+		})
+	}
+}
+
+// TestAFrozenHostOfASlowClusterLosesNoLookup is of hosts that all take longer than the
+// hedge delay, so that nothing is hedged because it is late, and of one of them that
+// freezes: that is no load, and its keys must move.
+func TestAFrozenHostOfASlowClusterLosesNoLookup(t *testing.T) {
+	for name, without := range map[string]bool{"moved": false, "control: slow and frozen are the same": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(5, 6))
+				c := newCluster(nil)
+				c.record = false
+				c.usual = func(time.Duration, int) (time.Duration, error) {
+					return 25*time.Millisecond + time.Duration(rng.Int64N(int64(25*time.Millisecond))), nil
+				}
+				c.set("h1", frozen(c.usual, 10*second, 20*second))
+				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) { cfg.without.standing = without })
+				all := b.load(20*time.Millisecond, 25*second, 50, 5*second)
+				extra := extraRatio(between(all, 0, 9*second))
+				t.Logf("lost %d, slowest %v; before: extra sub-queries %.2f %%, while frozen %.2f %%", lost(all), slowest(all), 100*extra,
+					100*extraRatio(between(all, 10*second, 20*second)))
+				assert.Equal(t, !without, lost(all) == 0 && slowest(all) < 600*time.Millisecond)
+				assert.LessOrEqual(t, extra, 0.05)
 			})
 		})
 	}

@@ -17,7 +17,7 @@ const (
 	// SlowStart is a host that was ejected, and is asked less at first.
 	SlowStart
 	// Probing is a host that was suspect or ejected, and has yet to show with
-	// single keys that it is well.
+	// a few keys at a time that it is well.
 	Probing
 	// Suspect is a host that owes an answer for too long. It is asked only for
 	// keys that have no other replica.

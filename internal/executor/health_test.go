@@ -421,3 +421,20 @@ func BenchmarkExecute(bb *testing.B) {
 		}
 	})
 }
+
+// A host that answers is kept at work; one that refuses its probes, which takes no
+// time, is not asked again with every lookup.
+func TestOnlyAHostThatAnswersIsProbedOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, newRing(t, 3, 3, 3), newCluster(after(time.Millisecond)), nil)
+		b.lookup(50, second)
+		h := b.view(b.ring).hosts[0]
+		h.current.Store(int32(stateProbing))
+		h.trouble.strikes = mostGood
+		for answers, want := range map[bool]int64{true: 3 * int64(time.Millisecond), false: h.gap()} {
+			now := b.now()
+			h.rest(&flight{host: h, sent: now - int64(time.Millisecond)}, answers, now)
+			assert.Equal(t, want, h.probeAt.Load()-now)
+		}
+	})
+}

@@ -51,8 +51,10 @@ type host struct {
 	// slowUntil is when slow start ends.
 	slowUntil atomic.Int64
 	current   atomic.Int32
-	sent      share
-	counts    hostCounts
+	// gone is set while the host was last seen to be unreachable.
+	gone   atomic.Bool
+	sent   share
+	counts hostCounts
 	// relative is the moving average of latencies over what a group of their
 	// size usually takes, as of relativeAt; latency is that of plain seconds.
 	// Both are float64 bits.
@@ -72,8 +74,10 @@ type trouble struct {
 	// since is when the state began.
 	since int64
 	// strikes is how often in a row the host became suspect; good how many
-	// sub-queries it has answered in time since it is probed.
+	// sub-queries it has answered in time since it is probed, of those sent at
+	// goodAt or later.
 	strikes, good int
+	goodAt        int64
 	clearedAt     int64
 	loggedAt      int64
 }

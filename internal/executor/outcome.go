@@ -60,6 +60,19 @@ func verdict(last Reason) partition.Result {
 	return partition.Result{Status: partition.Failed, Err: errOther}
 }
 
+// needed is how many of the replicas of a key, all in the local datacenter, must be
+// alive for a consistency level, as far as those alone tell; 1 for levels that
+// count replicas elsewhere.
+func needed(consistency string, replicas int) int {
+	switch consistency {
+	case "LOCAL_QUORUM", "LOCAL_SERIAL":
+		return replicas/2 + 1
+	case "ALL":
+		return replicas
+	}
+	return 1
+}
+
 // Late is the result of a key that was still waited for when the context of the
 // lookup ended, after that time.
 func Late(ctx context.Context, waited time.Duration) partition.Result {

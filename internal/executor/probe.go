@@ -8,9 +8,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// probe asks avoided hosts for one key each, when it is time, and if the lookup
-// has a key of theirs. The key is asked elsewhere as well, so no lookup ever
-// waits for a probe.
+// probe asks avoided hosts for a few keys each, when it is time, and if the lookup
+// has keys of theirs. They are asked elsewhere as well, so no lookup ever waits for
+// a probe.
 func (e *Executor) probe(v *view, req *Request) {
 	if e.without.suspects && e.without.ejection {
 		return
@@ -20,15 +20,41 @@ func (e *Executor) probe(v *view, req *Request) {
 		if h.is(stateHealthy) || h.probeAt.Load() > e.now() || h.probing.Load() {
 			continue
 		}
-		k := slices.IndexFunc(req.Replicas, func(r []ring.HostIndex) bool { return slices.Contains(r, i) })
-		if k < 0 || h.full(1) || !h.probing.CompareAndSwap(false, true) {
+		keys := keysOf(req, i, h.probeKeys())
+		if len(keys) == 0 || h.full(len(keys)) || !h.probing.CompareAndSwap(false, true) {
 			continue
 		}
-		if !e.spawn(func() { e.ask(v, h, req, req.Keys[k:k+1:k+1]) }) {
+		if !e.spawn(func() { e.ask(v, h, req, keys) }) {
 			h.probing.Store(false)
 			return
 		}
 	}
+}
+
+// keysOf returns up to most keys that a host has a replica of.
+func keysOf(req *Request, of ring.HostIndex, most int) []partition.Key {
+	var keys []partition.Key
+	for k, replicas := range req.Replicas {
+		if len(keys) == most {
+			break
+		}
+		if slices.Contains(replicas, of) {
+			keys = append(keys, req.Keys[k])
+		}
+	}
+	return keys
+}
+
+// probeKeys is of how many keys a probe is: one at first, and more with each strike,
+// up to what a group usually has. A host that answers single keys in time and groups
+// too late is not well.
+func (h *host) probeKeys() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.executor.without.warming || !h.is(stateProbing) {
+		return 1
+	}
+	return min(1<<min(max(h.trouble.strikes-1, 0), 16), mostProbeKeys)
 }
 
 // spawn runs f unless the executor is closed.
@@ -42,36 +68,42 @@ func (e *Executor) spawn(f func()) bool {
 	return true
 }
 
-// ask sends the one key to the host; its answer is thrown away.
-func (e *Executor) ask(v *view, h *host, req *Request, key []partition.Key) {
+// ask sends the keys to the host; its answer is thrown away.
+func (e *Executor) ask(v *view, h *host, req *Request, keys []partition.Key) {
 	defer h.probing.Store(false)
 	ctx, cancel := context.WithTimeout(e.ctx, probeTimeout)
 	defer cancel()
-	delay, _ := req.Table.delayOf(req.Policy, 1)
+	delay, _ := req.Table.delayOf(req.Policy, len(keys))
 	f := &flight{
-		host: h, view: v, table: req.Table, kind: KindProbe, keys: 1,
-		sent: e.now(), allowance: int64(req.Table.suspectAfter(delay, 1)),
+		host: h, view: v, table: req.Table, kind: KindProbe, keys: len(keys),
+		sent: e.now(), allowance: int64(req.Table.suspectAfter(delay, len(keys))),
 	}
 	h.launch(f)
 	e.metrics.subQuery(KindProbe).Inc()
-	_, err := e.reader.Read(ctx, &SubQuery{Query: req.Query, Host: h.Host, Ring: req.Ring, Keys: key, Settled: f.settle})
+	_, err := e.reader.Read(ctx, &SubQuery{Query: req.Query, Host: h.Host, Ring: req.Ring, Keys: keys, Settled: f.settle})
 	if e.ctx.Err() != nil {
 		return
 	}
-	h.rest(e.now())
+	h.rest(f, err == nil, e.now())
 	f.land(landingOf(ctx, err))
 }
 
 // rest spaces the probes of a host that is not ejected; those of one that is are
-// spaced by its backoff.
-func (h *host) rest(now int64) {
+// spaced by its backoff. A host that answers its probes works at most a quarter of its time:
+// one that was restarted is slow until it has worked for a while (its code is
+// compiled, its caches fill), and would stay so if it were left alone.
+func (h *host) rest(f *flight, answers bool, now int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch state(h.current.Load()) {
 	case stateSuspect:
 		h.probeAt.Store(now + int64(suspectGap))
 	case stateProbing:
-		h.probeAt.Store(now + h.gap())
+		gap := h.gap()
+		if answers && !h.executor.without.warming {
+			gap = min(gap, 3*(now-f.sent))
+		}
+		h.probeAt.Store(now + gap)
 	case stateHealthy, stateEjected:
 	}
 }

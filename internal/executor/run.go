@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -31,6 +32,9 @@ type run struct {
 	landed  chan landed
 	timer   *time.Timer
 	alarmAt int64
+	// hopelessAt is when keys that too few replicas can be reached for are given up;
+	// unset when all hosts can be.
+	hopelessAt int64
 }
 
 // keyState is what the run knows of one key.
@@ -98,8 +102,12 @@ func (e *Executor) newRun(ctx context.Context, req *Request, plan planner.Plan, 
 		// deadline passes is not lost.
 		landed: make(chan landed, len(plan.Groups)+2),
 	}
+	r.hopelessAt = unset
 	if d, ok := ctx.Deadline(); ok {
 		r.deadline = int64(d.Sub(e.begin))
+		if needed(req.Query.Consistency, 2) > 1 && r.view.anyGone() {
+			r.hopelessAt = r.begin + (r.deadline-r.begin)/2
+		}
 	}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	return r
@@ -131,15 +139,20 @@ func (r *run) wait() bool {
 		r.land(l)
 	case <-r.alarm():
 		r.hedgeDue()
+		if r.hopelessAt <= r.executor.now() {
+			r.hopelessAt = unset
+			r.giveUp()
+		}
 	case <-r.ctx.Done():
 		return false
 	}
 	return true
 }
 
-// alarm fires when the next attempt is late; nil, for ever, when none will be.
+// alarm fires when the next attempt is late or keys are to be given up; nil, for
+// ever, when neither will be.
 func (r *run) alarm() <-chan time.Time {
-	at := int64(unset)
+	at := r.hopelessAt
 	for _, a := range r.pending {
 		at = min(at, a.hedgeAt)
 	}
@@ -194,12 +207,32 @@ func (r *run) expire() {
 	if r.left == 0 {
 		return
 	}
-	res := Late(r.ctx, time.Duration(min(r.deadline, r.executor.now())-r.begin))
-	for _, a := range r.pending {
-		a.awaited = a.open > 0
+	if errors.Is(r.ctx.Err(), context.DeadlineExceeded) {
+		r.giveUp()
 	}
-	for k := range r.keys {
-		r.finish(int32(k), res)
+	res := Late(r.ctx, time.Duration(min(r.deadline, r.executor.now())-r.begin))
+	r.unanswered(func(int32) bool { return true }, res)
+}
+
+// giveUp ends the keys that too few replicas can be reached for.
+func (r *run) giveUp() { r.unanswered(r.tooFew, verdict(ReasonUnavailable)) }
+
+// unanswered ends the keys that are still waited for and that a function is true of.
+func (r *run) unanswered(which func(int32) bool, res partition.Result) {
+	var keys []int32
+	for k := range int32(len(r.keys)) {
+		if !r.keys[k].done && which(k) {
+			keys = append(keys, k)
+		}
+	}
+	if len(keys) == 0 {
+		return
+	}
+	for _, a := range r.pending {
+		a.awaited = a.awaited || slices.ContainsFunc(a.keys, func(k int32) bool { return !r.keys[k].done && which(k) })
+	}
+	for _, k := range keys {
+		r.finish(k, res)
 	}
 }
 

@@ -4,9 +4,11 @@ import (
 	"time"
 )
 
-// A host in trouble is asked for one key at a time, beside the lookups, until it
-// is well. The gaps between these probes:.
+// A host in trouble is asked for a few keys at a time, beside the lookups, until it
+// is well. How many at most, and the gaps between these probes:.
 const (
+	// mostProbeKeys is a third of the 50 keys of a usual lookup.
+	mostProbeKeys = 16
 	// probeTimeout is how long a probe waits, and suspectGap how long after it
 	// the next one is sent while the host owes older answers. Together they are
 	// how long it takes at most to see that a host answers again which has lost
@@ -56,10 +58,14 @@ func (h *host) onProgress(now int64) {
 
 func (h *host) beginProbing(now int64) {
 	h.trouble.good = 0
+	h.trouble.goodAt = now
 	h.enter(stateProbing, now, "answers again; probing it")
 	h.probeAt.Store(now)
 	if h.trouble.strikes > 1 {
-		h.probeAt.Store(now + h.gap())
+		h.trouble.goodAt += h.gap()
+		if h.executor.without.warming {
+			h.probeAt.Store(h.trouble.goodAt)
+		}
 	}
 }
 
@@ -70,6 +76,7 @@ func (h *host) gap() int64 {
 // onAnswer takes an answer as a sign of health. The mutex is held.
 func (h *host) onAnswer(f *flight, took time.Duration, now int64) {
 	h.trouble.failures = 0
+	h.gone.Store(false)
 	if h.is(stateHealthy) {
 		if h.slowUntil.Load() <= now {
 			h.trouble.backoff = 0
@@ -94,7 +101,11 @@ func (h *host) onAnswer(f *flight, took time.Duration, now int64) {
 		h.trouble.good = 0
 		return
 	}
+	if f.sent < h.trouble.goodAt {
+		return
+	}
 	h.trouble.good++
+	h.trouble.goodAt = now + h.gap()
 	if h.trouble.good >= min(h.trouble.strikes, mostGood) {
 		h.clear(now, "is well again")
 	}
@@ -122,6 +133,7 @@ func (f *flight) ejects(r Reason) bool {
 
 // onFailure takes a failure as a sign of illness. The mutex is held.
 func (h *host) onFailure(f *flight, reason Reason, now int64) {
+	h.gone.Store(reason.free())
 	if h.executor.without.ejection {
 		return
 	}

@@ -23,6 +23,12 @@ type view struct {
 // beyond it the cluster is overloaded, and the rest would be next.
 func (v *view) third() int { return max(1, len(v.data)/3) }
 
+// anyGone reports whether some host that may be asked was last seen to be
+// unreachable.
+func (v *view) anyGone() bool {
+	return slices.ContainsFunc(v.data, func(i ring.HostIndex) bool { return v.hosts[i].gone.Load() })
+}
+
 // keptViews is how many snapshots are remembered, for lookups that began before
 // the last ones.
 const keptViews = 4
@@ -154,11 +160,13 @@ func (e *Executor) findStalled(v *view, now int64, s *survey) {
 		return
 	}
 	for _, i := range v.data {
-		h := v.hosts[i]
-		if h.lateAt.Load() <= now && now-h.settledAt.Load() >= stallAfter {
-			s.stalled[i] = h.owes(now) >= stallAfter && e.anyAnswered(v, now-stallAfter)
-		}
+		s.stalled[i] = e.stalled(v, v.hosts[i], now)
 	}
+}
+
+// stalled reports whether a host is.
+func (e *Executor) stalled(v *view, h *host, now int64) bool {
+	return h.lateAt.Load() <= now && now-h.settledAt.Load() >= stallAfter && h.owes(now) >= stallAfter && e.anyAnswered(v, now-stallAfter)
 }
 
 // anyAnswered reports whether some host has answered since a moment.
