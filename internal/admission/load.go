@@ -14,6 +14,9 @@ const (
 	setpoint = 0.55
 	// tooSlow is the ratio from which on the keys under way are too many.
 	tooSlow = 0.65
+	// bursty is the share of the room for the keys under way below which, on average,
+	// lookups that were refused were a burst: in overload the room is full.
+	bursty = 0.75
 	// quantile of the ratios of an interval is the one that decides.
 	quantile = 0.75
 	// interval is the time between decisions, which waits up to slowInterval for
@@ -21,6 +24,9 @@ const (
 	interval     = 100 * time.Millisecond
 	slowInterval = time.Second
 	enoughRatios = 20
+	// longestPause is how long lookups must be too slow, while little is under way,
+	// until that is taken for overload and not for a pause.
+	longestPause = time.Second
 	// mostRatios bounds what is kept of one interval.
 	mostRatios = 4096
 	// steepest is how much one decision may lower the limit, and fastest how much
@@ -72,6 +78,8 @@ type load struct {
 	// contended is until when the limit is contended.
 	contended time.Time
 
+	// slow is since when every interval was too slow; zero if the last was not.
+	slow   time.Time
 	sample sample
 	doubt  doubt
 }
@@ -88,6 +96,9 @@ type sample struct {
 	longest  time.Duration
 	answered int
 	refused  bool
+	// room is what there was for the keys under way when a lookup was refused, the
+	// least of all that were.
+	room float64
 }
 
 func (l *load) start(now time.Time) {
@@ -188,9 +199,13 @@ func (l *load) adjust(now time.Time, without safeguards) {
 	switch {
 	case wait, len(s.ratios) == 0 && s.refused:
 		// Nothing has ended that tells of this limit.
+	case ratio > tooSlow*allowed && !without.pauses && l.pause(mean, now):
+		// Wait for more to tell a pause from overload.
 	case ratio > tooSlow*allowed:
 		l.doubt.remember(mean, rate)
 		l.lower(max(min(fits, l.limit), mean*steepest), now)
+	case s.refused && !without.bursts && mean < bursty*s.room:
+		l.limit = min(l.limit*fastest, l.rest())
 	case s.refused && fits < l.limit:
 		l.limit = l.within(max(fits, l.limit*0.9))
 	case s.refused:
@@ -200,7 +215,20 @@ func (l *load) adjust(now time.Time, without safeguards) {
 	default:
 		l.limit = max(l.rest(), l.limit*0.99)
 	}
+	if ratio <= tooSlow*allowed {
+		l.slow = time.Time{}
+	}
 	l.sample = sample{begin: now, last: now, ratios: s.ratios[:0]}
+}
+
+// pause tells whether lookups that take too long may be so because everything stood
+// still for a moment: little is under way, the limit has not been lowered, and it has
+// not lasted.
+func (l *load) pause(mean float64, now time.Time) bool {
+	if l.slow.IsZero() {
+		l.slow = l.sample.begin
+	}
+	return mean < resting/2 && l.limit >= min(resting, l.most) && now.Sub(l.slow) < longestPause
 }
 
 // lower sets a limit that is lower than the present one.
@@ -234,10 +262,14 @@ func (s *sample) ratio() float64 {
 // overloaded refuses what the hosts could not keep up with. A lookup starts while
 // there is room, whatever its size, so that large ones are not starved.
 func (c *Controller) overloaded(p *Permit, now time.Time) *Refusal {
-	if c.without.limit || float64(c.load.inflight) < c.room(p, now) {
+	room := c.room(p, now)
+	if c.without.limit || float64(c.load.inflight) < room {
 		return nil
 	}
-	c.load.sample.refused = true
+	s := &c.load.sample
+	if !s.refused || room < s.room {
+		s.refused, s.room = true, room
+	}
 	c.load.contended = now.Add(contended)
 	return &Refusal{ReasonOverload, retries[p.class],
 		"the proxy has as much under way as the hosts keep up with; ask again later, or send less"}

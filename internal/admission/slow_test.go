@@ -111,3 +111,53 @@ func TestLookupsThatDoNotEndLowerTheLimit(t *testing.T) {
 		return fell < 0.6*resting && c.load.limit >= resting
 	})
 }
+
+// TestAPauseIsNoOverload is of a modest load on hosts that are well, and of pauses
+// of all of them (a machine that is busy with other things) that make lookups late.
+func TestAPauseIsNoOverload(t *testing.T) {
+	for name, usual := range ordinary {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, map[string]safeguards{"pauses": {pauses: true}}, func(t *testing.T, without safeguards) bool {
+				s := newSim(t, without)
+				s.floor = usual
+				for at := 5 * second; at < 60*second; at += 10 * second {
+					s.slowFor(at, 300*time.Millisecond, 150*time.Millisecond)
+				}
+				all := s.run(60*second, caller{who: service, keys: 50, rate: steady(50)})
+				good, shed := count(all)
+				t.Logf("shed %d, late %d, of %d", shed, len(all)-good-shed, len(all))
+				return shed == 0
+			})
+		})
+	}
+}
+
+// TestABadTimeEnds is of the same load after two seconds of lookups that are late,
+// which lower the limit to what little is under way: lookups that come two at a time
+// must not keep it there.
+func TestABadTimeEnds(t *testing.T) {
+	for name, usual := range ordinary {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, map[string]safeguards{"bursts": {bursts: true}}, func(t *testing.T, without safeguards) bool {
+				s := newSim(t, without)
+				s.floor = usual
+				s.slowFor(5*second, 2*second, 150*time.Millisecond)
+				all := s.run(60*second, caller{who: service, keys: 50, rate: steady(50)})
+				_, during := count(between(all, 5*second, 10*second))
+				_, after := count(between(all, 10*second, 60*second))
+				t.Logf("shed %d during, %d after, of %d", during, after, len(all))
+				return after == 0
+			})
+		})
+	}
+}
+
+// ordinary are times that lookups take beside their work.
+var ordinary = map[string]time.Duration{"far": 25 * time.Millisecond, "slow": 45 * time.Millisecond}
+
+// slowFor makes lookups take longer for a while.
+func (s *sim) slowFor(from, length, floor time.Duration) {
+	usual := s.floor
+	s.after(from, func() { s.floor = floor })
+	s.after(from+length, func() { s.floor = usual })
+}
