@@ -20,12 +20,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
+	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/admission"
 	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/hedge"
@@ -48,13 +51,23 @@ func BenchmarkBatchGet(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		ask  func(b *testing.B, s *server.Server) (lookup func())
+		// full makes admission refuse everything.
+		full bool
 	}{
-		{"grpc-typed", func(b *testing.B, s *server.Server) func() { return askGRPC(b, s, qosproxyv1.Encoding_ENCODING_VALUES) }},
-		{"grpc-cql", func(b *testing.B, s *server.Server) func() { return askGRPC(b, s, qosproxyv1.Encoding_ENCODING_CQL) }},
-		{"http", askHTTP},
+		{"grpc-typed", func(b *testing.B, s *server.Server) func() {
+			return askGRPC(b, s, qosproxyv1.Encoding_ENCODING_VALUES, codes.OK)
+		}, false},
+		{"grpc-cql", func(b *testing.B, s *server.Server) func() {
+			return askGRPC(b, s, qosproxyv1.Encoding_ENCODING_CQL, codes.OK)
+		}, false},
+		{"grpc-refused", func(b *testing.B, s *server.Server) func() {
+			return askGRPC(b, s, qosproxyv1.Encoding_ENCODING_VALUES, codes.ResourceExhausted)
+		}, true},
+		{"http", func(b *testing.B, s *server.Server) func() { return askHTTP(b, s, http.StatusOK, 50*400) }, false},
+		{"http-refused", func(b *testing.B, s *server.Server) func() { return askHTTP(b, s, http.StatusTooManyRequests, 50) }, true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			ask := c.ask(b, serve(b))
+			ask := c.ask(b, serve(b, c.full))
 			b.ReportAllocs()
 			begin := spent(b)
 			for b.Loop() {
@@ -82,8 +95,9 @@ func benchKeys() []string {
 	return keys
 }
 
-// serve starts the parts of a proxy whose rows come from memory.
-func serve(b *testing.B) *server.Server {
+// serve starts the parts of a proxy whose rows come from memory. With full, what it
+// has under way is all that may be.
+func serve(b *testing.B, full bool) *server.Server {
 	snapshot := benchRing(b)
 	products, row := benchTable()
 	tables := schema.New([]*schema.Table{products})
@@ -119,8 +133,20 @@ func serve(b *testing.B) *server.Server {
 	var err error
 	a.recorder, err = sla.New(registry, map[string]sla.Target{"shop.products": {Percentile: 95, Target: 125 * time.Millisecond}})
 	require.NoError(b, err)
+	limits := admission.DefaultLimits()
+	limits.Enabled = full
+	if full {
+		limits.MinConcurrency, limits.MaxConcurrency = 1, 1
+	}
+	control, err := admission.New(admission.Config{Limits: limits})
+	require.NoError(b, err)
+	if full {
+		_, err = control.Admit(admission.Ask{Table: "shop.products", Keys: 50})
+		require.NoError(b, err)
+	}
 	anywhere := server.Listener{Address: "127.0.0.1:0"}
-	s := server.New(server.Config{GRPC: anywhere, HTTP: anywhere}, server.Deps{Lookup: lookups, Observer: server.ObserverFunc(a.observe)})
+	s := server.New(server.Config{GRPC: anywhere, HTTP: anywhere},
+		server.Deps{Lookup: lookups, Admission: control, Observer: server.ObserverFunc(a.observe)})
 	require.NoError(b, s.Start(b.Context()))
 	b.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 	return s
@@ -166,7 +192,7 @@ func benchTable() (*schema.Table, partition.Row) {
 }
 
 // askGRPC asks by gRPC.
-func askGRPC(b *testing.B, s *server.Server, encoding qosproxyv1.Encoding) func() {
+func askGRPC(b *testing.B, s *server.Server, encoding qosproxyv1.Encoding, want codes.Code) func() {
 	in := &qosproxyv1.BatchGetRequest{Keyspace: "shop", Table: "products", Encoding: encoding}
 	for _, k := range benchKeys() {
 		in.Keys = append(in.Keys, &qosproxyv1.Key{Components: []*qosproxyv1.Value{{Kind: &qosproxyv1.Value_Text{Text: k}}}})
@@ -179,12 +205,14 @@ func askGRPC(b *testing.B, s *server.Server, encoding qosproxyv1.Encoding) func(
 	b.Cleanup(func() { _ = conn.Close() })
 	received := 0
 	ask := func() {
-		if err := conn.Invoke(context.Background(), qosproxyv1.QosProxy_BatchGet_FullMethodName, body, &received); err != nil {
+		if err := conn.Invoke(context.Background(), qosproxyv1.QosProxy_BatchGet_FullMethodName, body, &received); grpcstatus.Code(err) != want {
 			b.Fatal(err)
 		}
 	}
 	ask()
-	require.Greater(b, received, 50*400)
+	if want == codes.OK {
+		require.Greater(b, received, 50*400)
+	}
 	return ask
 }
 
@@ -205,7 +233,7 @@ func (opaque) Unmarshal(data mem.BufferSlice, v any) error {
 }
 
 // askHTTP asks by HTTP.
-func askHTTP(b *testing.B, s *server.Server) func() {
+func askHTTP(b *testing.B, s *server.Server, want int, least int64) func() {
 	body := `{"keys":["` + strings.Join(benchKeys(), `","`) + `"]}`
 	request := fmt.Appendf(nil, "POST /v1/shop/products:batchGet HTTP/1.1\r\nHost: localhost\r\n"+
 		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
@@ -223,7 +251,7 @@ func askHTTP(b *testing.B, s *server.Server) func() {
 		}
 		n, err := io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
-		if err != nil || resp.StatusCode != http.StatusOK || n < 50*400 {
+		if err != nil || resp.StatusCode != want || n < least {
 			b.Fatal(resp.Status, n, err)
 		}
 	}

@@ -335,3 +335,37 @@ func TestAClientThatLeavesIsNotAnError(t *testing.T) {
 	assert.Equal(t, codes.Canceled, status.Code(err))
 	assert.Eventually(t, func() bool { return d.observed.last() == "CANCELLED" }, 5*time.Second, time.Millisecond)
 }
+
+// A row that cannot be decoded is found out while the answer is written, and its key is
+// none that was answered: neither door may call such a lookup OK.
+func TestACellThatCannotBeDecodedIsNoAnswer(t *testing.T) {
+	tbl := products(t)
+	broken := partition.Result{Status: partition.Found, Rows: []partition.Row{{[]byte("Kettle"), []byte("no double")}}}
+	for name, tt := range map[string]struct {
+		results []partition.Result
+		code    string
+		grpc    codes.Code
+		http    int
+	}{
+		"beside one that can":   {[]partition.Result{kettle(t, tbl), broken}, "PARTIAL", codes.OK, http.StatusOK},
+		"and nothing else":      {[]partition.Result{broken}, "UNAVAILABLE", codes.Unavailable, http.StatusServiceUnavailable},
+		"control: two that can": {[]partition.Result{kettle(t, tbl), kettle(t, tbl)}, "OK", codes.OK, http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t, Deps{Lookup: &fake{tables: []*lookup.Table{tbl}, get: respond(tt.results...)}})
+			in := &qosproxyv1.BatchGetRequest{Keyspace: "ks", Table: "products", Columns: []string{"name", "price"}}
+			names := []string{"a", "b"}[:len(tt.results)]
+			for _, n := range names {
+				in.Keys = append(in.Keys, key(text(n)))
+			}
+			resp, err := d.rpc.BatchGet(t.Context(), in)
+			assert.Equal(t, tt.grpc, status.Code(err), "%v", err)
+			assert.Equal(t, tt.code, d.observed.last())
+			assert.Equal(t, tt.code == "PARTIAL", resp.GetPartial())
+
+			w := do(d.http.Handler, http.MethodPost, "/v1/ks/products:batchGet", `{"keys": ["`+strings.Join(names, `","`)+`"], "columns": ["name","price"]}`)
+			assert.Equal(t, tt.http, w.Code, "%s", w.Body)
+			assert.Equal(t, tt.code, d.observed.last())
+		})
+	}
+}

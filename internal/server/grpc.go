@@ -117,7 +117,11 @@ func (g *grpcService) BatchGet(ctx context.Context, in *qosproxyv1.BatchGetReque
 		return nil, grpcError(ctx, c.refuse(ctx, err))
 	}
 	out := &qosproxyv1.BatchGetResponse{Columns: columnsOf(req.Columns)}
-	results := encode.results(req.Columns, resp.Results)
+	var results []byte
+	if c.refused == nil {
+		// Before the lookup is judged: a key whose rows cannot be decoded becomes FAILED.
+		results = encode.results(req.Columns, resp.Results)
+	}
 	c.judge(ctx, resp.Results)
 	out.Partial, out.UnprocessedKeys = leftover(resp.Results)
 	out.Stats = statsOf(resp.Stats)

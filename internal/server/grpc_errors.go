@@ -48,23 +48,35 @@ func grpcError(ctx context.Context, err error) error {
 // unansweredError is the status of a lookup of which no key was answered, with
 // the response that tells so of each key.
 func unansweredError(o outcome, resp *qosproxyv1.BatchGetResponse, results []partition.Result) error {
+	texts := 0
+	for i := range results {
+		texts += len(reasonOf(&results[i]))
+	}
+	each := make([]qosproxyv1.KeyResult, len(results))
+	resp.Results = make([]*qosproxyv1.KeyResult, len(results))
 	for i := range results {
 		r := &results[i]
-		resp.Results = append(resp.Results, &qosproxyv1.KeyResult{Status: statusesOf[r.Status], Error: reasonOf(r)})
+		each[i].Status = statusesOf[r.Status]
+		if texts <= maxDetailBytes {
+			each[i].Error = reasonOf(r)
+		}
+		resp.Results[i] = &each[i]
 	}
-	message := fmt.Sprintf("none of %d keys was answered", len(resp.GetResults()))
+	message := fmt.Sprintf("none of %d keys was answered", len(results))
 	deciding := qosproxyv1.KeyStatus(qosproxyv1.KeyStatus_value["KEY_STATUS_"+o.reason])
 	if i := slices.IndexFunc(resp.GetResults(), func(r *qosproxyv1.KeyResult) bool { return r.GetStatus() == deciding }); i >= 0 {
-		message += ": " + resp.GetResults()[i].GetError()
+		message += ": " + reasonOf(&results[i])
 	}
 	details := outcomeDetails(o)
 	resp.Columns, resp.Explanation = nil, nil
-	if proto.Size(resp) > maxDetailBytes {
-		for _, r := range resp.GetResults() {
-			r.Error = ""
+	size := proto.Size(resp)
+	if size > maxDetailBytes && texts <= maxDetailBytes {
+		for i := range each {
+			each[i].Error = ""
 		}
+		size = proto.Size(resp)
 	}
-	if proto.Size(resp) <= maxDetailBytes {
+	if size <= maxDetailBytes {
 		details = append(details, resp)
 	}
 	return withDetails(status.New(o.grpc, message), details...)
