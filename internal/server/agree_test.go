@@ -197,11 +197,9 @@ func TestBothDoorsAnswerAlike(t *testing.T) {
 		require.Equal(t, overGRPC, overHTTP, "%s", body)
 		codes[overHTTP.code]++
 	})
-	least := 5
-	if testing.Short() { // which draws a fifth of the requests
-		least = 0
+	if !testing.Short() { // which draws a fifth of the requests: by chance none of them may be answered
+		require.Greater(t, codes[""], 5, "too few requests were answered: %v", codes)
 	}
-	require.Greater(t, codes[""], least, "too few requests were answered: %v", codes)
 }
 
 func FuzzJSONRequest(f *testing.F) {
