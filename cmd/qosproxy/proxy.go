@@ -17,36 +17,22 @@ import (
 type proxyFlags struct {
 	addr  string
 	token string // the file
-	tls   bool
-	files qosproxy.TLSFiles
+	tlsFlags
 }
 
 func (f *proxyFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:50051", "gRPC address of the proxy: HOST:PORT or unix:///PATH")
-	flags.BoolVar(&f.tls, "tls", false, "connect by TLS (implied by the other flags of TLS)")
-	flags.StringVar(&f.files.CA, "ca", "", "PEM file of the authorities that sign the proxy's certificate (default: those of the system)")
-	flags.StringVar(&f.files.Cert, "cert", "", "PEM file of the client's certificate")
-	flags.StringVar(&f.files.Key, "key", "", "PEM file of the client's key")
-	flags.StringVar(&f.files.ServerName, "server-name", "", "name in the proxy's certificate (default: the host of --addr)")
+	f.tlsFlags.add(flags, "--addr")
 	flags.StringVar(&f.token, "token-file", "", "file whose first line is the bearer token of the client; without TLS it is sent unencrypted")
 }
 
-// encrypted reports whether the connection uses TLS.
-func (f *proxyFlags) encrypted() bool { return f.tls || f.files != (qosproxy.TLSFiles{}) }
-
 // dial returns a client of the proxy, which has not been asked yet.
 func (f *proxyFlags) dial() (*qosproxy.Client, error) {
-	options := qosproxy.Options{PlaintextToken: true}
-	if f.encrypted() {
-		if (f.files.Cert == "") != (f.files.Key == "") {
-			return nil, usagef("--cert and --key go together; set both")
-		}
-		config, err := f.files.Load()
-		if err != nil {
-			return nil, usagef("--ca, --cert, --key: %w", err)
-		}
-		options.TLS = config
+	config, err := f.config()
+	if err != nil {
+		return nil, err
 	}
+	options := qosproxy.Options{PlaintextToken: true, TLS: config}
 	if f.token != "" {
 		tokens, err := identity.ReadTokens(f.token)
 		if err != nil {
@@ -76,25 +62,10 @@ func (f *proxyFlags) explainError(err error) error {
 	}
 }
 
-// tlsTroubles are what to do about a connection that failed, by what its error
-// holds.
-var tlsTroubles = []struct{ holds, remedy string }{
-	{"first record does not look like a TLS handshake", "it answers without TLS: leave --tls, --ca, --cert, --key and --server-name out"},
-	{"certificate required", "it asks for a client certificate: set --cert and --key"},
-	{"unknown certificate authority", "it does not trust the authority of --cert: use a certificate that its client_ca_file signs"},
-	{"bad certificate", "it refuses the client certificate: use one that its client_ca_file signs"},
-	{"signed by unknown authority", "its certificate is not signed by an authority that is trusted here: set --ca to that authority"},
-	{"certificate is valid for", "its certificate has another name: set --server-name to one of these"},
-	{"cannot validate certificate for", "its certificate does not have this address: set --server-name to a name that it has"},
-	{"certificate has expired or is not yet valid", "its certificate is out of date: renew it, or set the clock of this machine"},
-}
-
 // explainConnection says what to do about a proxy that could not be reached.
 func (f *proxyFlags) explainConnection(message string) error {
-	for _, t := range tlsTroubles {
-		if strings.Contains(message, t.holds) {
-			return fmt.Errorf("no TLS connection to %s: %s (%s)", f.addr, t.remedy, message)
-		}
+	if remedy := tlsRemedy(message); remedy != "" {
+		return fmt.Errorf("no TLS connection to %s: %s (%s)", f.addr, remedy, message)
 	}
 	if strings.Contains(message, "health check failed") {
 		return fmt.Errorf("the proxy at %s is not ready: /readyz of its admin listener says why", f.addr)

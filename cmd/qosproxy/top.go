@@ -26,6 +26,7 @@ type topFlags struct {
 	interval time.Duration
 	once     bool
 	output   string
+	tls      tlsFlags
 }
 
 // The bounds of --interval, and how long one answer may take.
@@ -49,6 +50,7 @@ answers, counts since its start among it, one object a line.`,
 		Example: `  qosproxy top
   qosproxy top --admin 10.0.0.7:8081 --interval 5s
   kubectl exec deploy/qosproxy -- qosproxy top --once
+  qosproxy top --admin proxy.example.org:8081 --ca ca.pem --cert client.pem --key client-key.pem
   qosproxy top --once -o json | jq .hosts`,
 		Args: exactly(0, 0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -67,6 +69,7 @@ answers, counts since its start among it, one object a line.`,
 	}
 	configFlag(cmd, &f.config)
 	cmd.Flags().StringVar(&f.admin, "admin", "", "admin listener: HOST:PORT, unix:///PATH or a URL (default: listen.admin of the configuration)")
+	f.tls.add(cmd.Flags(), "--admin")
 	cmd.Flags().DurationVar(&f.interval, "interval", time.Second, "time between two looks")
 	cmd.Flags().BoolVar(&f.once, "once", false, "look once and end; a table looks twice, an interval apart, for the rates")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "table", "output: table or json")
@@ -94,7 +97,11 @@ func (f topFlags) open() (*top, error) {
 			f.admin = "https://" + f.admin
 		}
 	}
-	t := &top{topFlags: f, client: &http.Client{Timeout: topPatience}}
+	config, err := f.tls.config()
+	if err != nil {
+		return nil, err
+	}
+	t := &top{topFlags: f, client: &http.Client{Timeout: topPatience, Transport: &http.Transport{TLSClientConfig: config}}}
 	if path, ok := strings.CutPrefix(f.admin, "unix://"); ok {
 		t.url = "http://unix/status/live"
 		t.client.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -104,7 +111,11 @@ func (f topFlags) open() (*top, error) {
 	}
 	address := f.admin
 	if !strings.Contains(address, "://") {
-		address = "http://" + address
+		scheme := "http://"
+		if f.tls.encrypted() {
+			scheme = "https://"
+		}
+		address = scheme + f.admin
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -127,6 +138,9 @@ func (t *top) ask(ctx context.Context) ([]byte, *status.Snapshot, error) {
 	if err != nil {
 		if inner, ok := errors.AsType[*url.Error](err); ok {
 			err = inner.Err
+		}
+		if remedy := tlsRemedy(err.Error()); remedy != "" {
+			return nil, nil, fmt.Errorf("no TLS connection to %s: %s (%w)", t.admin, remedy, err)
 		}
 		return nil, nil, fmt.Errorf("no proxy answers at %s: %w; is qosproxy serve running, and is this its listen.admin?", t.admin, err)
 	}

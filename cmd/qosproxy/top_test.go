@@ -1,12 +1,17 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -147,4 +152,45 @@ func TestTopSaysWhatIsNotAProxy(t *testing.T) {
 	defer site.Close()
 	_, err = execute(t, "top", "--once", "--admin", site.URL)
 	require.ErrorContains(t, err, "is not the admin listener of a qosproxy of this version")
+}
+
+func TestTopSpeaksTLS(t *testing.T) {
+	cert, key := issue(t, "proxy.test")
+	clientCert, clientKey := issue(t, "client.test")
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	require.NoError(t, err)
+	authorities := x509.NewCertPool()
+	pem, err := os.ReadFile(clientCert)
+	require.NoError(t, err)
+	require.True(t, authorities.AppendCertsFromPEM(pem))
+	site := httptest.NewUnstartedServer(admin(t))
+	site.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authorities}
+	site.Config.ErrorLog = log.New(io.Discard, "", 0)
+	site.StartTLS()
+	defer site.Close()
+	open := httptest.NewServer(admin(t))
+	defer open.Close()
+	secured := strings.TrimPrefix(site.URL, "https://")
+	for name, tt := range map[string]struct {
+		args []string
+		err  string
+	}{
+		"with a certificate":               {[]string{"--admin", secured, "--ca", cert, "--server-name", "proxy.test", "--cert", clientCert, "--key", clientKey}, ""},
+		"with a URL":                       {[]string{"--admin", site.URL, "--ca", cert, "--server-name", "proxy.test", "--cert", clientCert, "--key", clientKey}, ""},
+		"without one":                      {[]string{"--admin", secured, "--ca", cert, "--server-name", "proxy.test"}, "set --cert and --key"},
+		"an authority that is not known":   {[]string{"--admin", secured, "--tls", "--server-name", "proxy.test"}, "set --ca"},
+		"another name":                     {[]string{"--admin", secured, "--ca", cert, "--server-name", "other.test"}, "set --server-name"},
+		"half a pair":                      {[]string{"--admin", secured, "--cert", clientCert}, "--cert and --key go together"},
+		"TLS to a listener that has none":  {[]string{"--admin", strings.TrimPrefix(open.URL, "http://"), "--tls"}, "it answers without TLS"},
+		"no TLS to a listener that has it": {[]string{"--admin", secured}, "not the admin listener"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := execute(t, append([]string{"top", "--once", "-o", "json"}, tt.args...)...)
+			if tt.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tt.err)
+		})
+	}
 }
