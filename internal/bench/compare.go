@@ -108,17 +108,11 @@ func (c *Comparison) warm(ctx context.Context, contenders []Contender, tell func
 			if err != nil {
 				return err
 			}
-			faster = faster || turn == 1 || r.Latency.Mean < 0.9*means[i] || compiling(&r)
+			faster = faster || turn == 1 || r.Latency.Mean < 0.9*means[i] || r.Compiling()
 			means[i] = r.Latency.Mean
 		}
 	}
 	return nil
-}
-
-// compiling tells whether compilers took more than a twentieth of the CPU time of the nodes.
-func compiling(r *report.Round) bool {
-	compiler, rest := r.PerLookup.CompilerCPUMillis, r.PerLookup.CassandraCPUMillis
-	return compiler != nil && rest != nil && *compiler > 0.05*(*compiler+*rest)
 }
 
 // warmStage is how long a contender is loaded at a time while warming up.

@@ -255,3 +255,11 @@ type Finding struct {
 	// Holds says whether the figure meets the claim.
 	Holds bool `json:"holds"`
 }
+
+// Compiling tells whether the nodes' JVMs spent more than a twentieth of their CPU
+// time in their compilers: nodes that have just been booted are many times slower
+// until their code is compiled. It is false when the nodes cannot be seen.
+func (r *Round) Compiling() bool {
+	compiler, rest := r.PerLookup.CompilerCPUMillis, r.PerLookup.CassandraCPUMillis
+	return compiler != nil && rest != nil && *compiler > 0.05*(*compiler+*rest)
+}
