@@ -76,10 +76,10 @@ func newArena(t *testing.T) *arena {
 		a.data[replication] = site.Data
 	}
 	warm := a.subject(3)
-	for range 10 {
+	for range 36 {
 		r := a.load(warm, 5*time.Second)
 		t.Logf("warm-up: %s", seen(r))
-		if failed(r) == 0 && r.Latency.P99 < 0.040 {
+		if failed(r) == 0 && r.Latency.P99 < 0.040 && !r.Compiling() {
 			break
 		}
 	}
@@ -312,7 +312,19 @@ func (a *arena) metrics(s *subject) map[string]*dto.MetricFamily {
 	return families
 }
 
-// back waits until a host answers first attempts again under load, and returns how
+// untilAsked waits until a host answers first attempts again under the load there is,
+// for a minute at most.
+func (a *arena) untilAsked(s *subject, n *devcluster.Node) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		before := a.asked(s, n)
+		a.hold(time.Second)
+		if a.asked(s, n) >= before+rate/2 {
+			return
+		}
+	}
+}
+
+// back loads until a host answers first attempts again, and returns how
 // long that took; a minute and more means never.
 func (a *arena) back(s *subject, n *devcluster.Node) time.Duration {
 	const patience = time.Minute

@@ -85,9 +85,7 @@ var priorities = scenario{
 		defer s.close()
 		lift := a.limitNodes(nodeShare)
 		defer lift()
-		warm := a.as(s, high, crowdKeys)
-		peak := a.peak(warm)
-		warm.driver.Close()
+		peak := a.peak()
 		lookups, share := a.crowded(s, span(30*time.Second), map[*subject]float64{a.as(s, high, measuredKeys): peak / 2}, a.as(s, low, crowdKeys), 5*peak)
 		lift()
 		o.note("peak", "%.0f lookups/s", peak)
@@ -113,9 +111,7 @@ var greedyClient = scenario{
 		defer s.close()
 		lift := a.limitNodes(nodeShare)
 		defer lift()
-		warm := a.as(s, clients[0], crowdKeys)
-		peak := a.peak(warm)
-		warm.driver.Close()
+		peak := a.peak()
 		polite := map[*subject]float64{}
 		for i := range clients {
 			if i > 0 {

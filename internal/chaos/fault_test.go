@@ -111,14 +111,15 @@ var killed = scenario{
 }
 
 var rollingRestart = scenario{
-	name: "rolling-restart", fault: "rolling restart of the whole cluster", promise: "0 failed", without: "replication factor 1",
+	name: "rolling-restart", fault: "rolling restart of the whole cluster, the next node when the proxy asks the last one again", promise: "0 failed", without: "replication factor 1",
 	measure: func(a *arena, safe bool) outcome {
 		var o outcome
-		during := a.during(a.replicated(safe), 90*time.Second, func() {
+		s := a.replicated(safe)
+		during := a.during(s, 90*time.Second, func() {
 			for _, n := range a.cluster.Nodes() {
 				a.must(n.Stop())
 				a.must(n.Start(a.t.Context()))
-				a.hold(5 * time.Second)
+				a.untilAsked(s, n)
 			}
 		})
 		o.note("during:", "%s", seen(during))
@@ -294,7 +295,7 @@ var hedgeStorm = scenario{
 			s = a.subject(3, "hedge_budget: 100%")
 		}
 		a.load(s, 2*time.Second)
-		lift := a.limitNodes(nodeShare)
+		lift := a.limitNodes(0.15)
 		defer lift()
 		r := a.load(s, span(30*time.Second))
 		lift()

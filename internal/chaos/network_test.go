@@ -107,7 +107,7 @@ func (a *arena) relays(nodes ...*devcluster.Node) (delay func(time.Duration), re
 		proxies = append(proxies, p)
 		fmt.Fprintf(&rules, "%s dnat to %s\nip daddr %s tcp dport %d dnat to %s:9042\n", requests(n), listen, n.IP(), nodePort, n.IP())
 	}
-	a.nft("table ip relay {\nchain redirect { type nat hook output priority -100;\n" + rules.String() + "}\n}\n")
+	a.nft("table ip relay {\nchain relays { type nat hook output priority -100;\n" + rules.String() + "}\n}\n")
 	delay = func(d time.Duration) {
 		for _, p := range proxies {
 			if d == 0 {
