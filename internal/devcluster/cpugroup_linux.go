@@ -96,30 +96,42 @@ func delegate(parent, controller string) error {
 	return nil
 }
 
-// limit moves the process into the group and sets its quota; 0 is none.
+// The weights of a group, by version 2 and 1 of the interface: the most there is. All
+// threads of a group share it, and every thread outside of a group has a weight of its
+// own, so that with the default a node would get next to nothing beside busy others,
+// whatever its quota allows.
+const (
+	mostWeight = "10000"
+	mostShares = "262144"
+)
+
+// limit moves the process into the group and sets its quota, which it gets also on a
+// busy machine; 0 moves it out again.
 func (g cpuGroup) limit(pid int, fraction float64) error {
+	if fraction == 0 {
+		return join(filepath.Dir(string(g)), pid)
+	}
 	period := quotaPeriod(fraction)
 	quota := int(fraction * float64(period))
-	settings := map[string]string{"cpu.max": fmt.Sprintf("%d %d", quota, period)}
-	if fraction == 0 {
-		settings["cpu.max"] = "max"
-	}
+	settings := map[string]string{"cpu.max": fmt.Sprintf("%d %d", quota, period), "cpu.weight": mostWeight}
 	if _, err := os.Stat(filepath.Join(string(g), "cpu.cfs_quota_us")); err == nil {
-		if fraction == 0 {
-			quota = -1
-		}
 		settings = map[string]string{
 			"cpu.cfs_period_us": strconv.Itoa(period),
 			"cpu.cfs_quota_us":  strconv.Itoa(quota),
+			"cpu.shares":        mostShares,
 		}
 	}
-	settings["cgroup.procs"] = strconv.Itoa(pid)
 	for name, value := range settings {
 		if err := os.WriteFile(filepath.Join(string(g), name), []byte(value), 0o644); err != nil {
 			return err
 		}
 	}
-	return nil
+	return join(string(g), pid)
+}
+
+// join moves a process into a group.
+func join(group string, pid int) error {
+	return os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644)
 }
 
 // remove removes the group, whose process has ended. The kernel lets go of a

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +19,7 @@ func TestCPUGroupLimitsAProcess(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	busy := exec.Command("/bin/sh", "-c", "while :; do :; done")
-	require.NoError(t, busy.Start())
+	busy := loop(t)
 	spends := func() float64 {
 		before, err := processCPU(busy.Process.Pid)
 		require.NoError(t, err)
@@ -35,10 +35,26 @@ func TestCPUGroupLimitsAProcess(t *testing.T) {
 	assert.Less(t, spends(), 0.15, "over a shorter period")
 	require.NoError(t, group.limit(busy.Process.Pid, 0))
 	assert.Greater(t, spends(), 0.15, "without a limit")
+
+	for range 4 * runtime.NumCPU() {
+		loop(t)
+	}
+	assert.Less(t, spends(), 0.35, "one of five on each CPU")
+	require.NoError(t, group.limit(busy.Process.Pid, 0.5))
+	assert.Greater(t, spends(), 0.4, "what the limit allows")
 	require.NoError(t, busy.Process.Kill())
 	_ = busy.Wait()
 	require.NoError(t, group.remove())
 	assert.NoDirExists(t, string(group))
+}
+
+// loop starts a process that takes what CPU it can get, and ends with the test.
+func loop(t *testing.T) *exec.Cmd {
+	t.Helper()
+	busy := exec.CommandContext(t.Context(), "/bin/sh", "-c", "while :; do :; done")
+	require.NoError(t, busy.Start())
+	t.Cleanup(func() { _ = busy.Wait() })
+	return busy
 }
 
 func TestMemoryGroupEndsAProcessThatNeedsMore(t *testing.T) {
