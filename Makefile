@@ -42,7 +42,7 @@ test: test-unit test-clients test-cluster fuzz ## everything: unit tests, a real
 .PHONY: test-unit
 test-unit: ## tests that need no cluster, and each benchmark once
 	$(GO) test -race -short ./...
-	$(GO) test ./internal/executor ./internal/planner ./internal/server ./internal/simulate
+	$(GO) test ./internal/admission ./internal/executor ./internal/planner ./internal/server ./internal/simulate
 	$(GO) test -short -run '^$$' -bench . -benchtime 1x ./internal/...
 	cd deploy/verify && $(GO) test -count=1 ./...
 
@@ -183,6 +183,16 @@ image: ## build the container image with docker
 .PHONY: image-check
 image-check: ## build the image with buildah and check it (as root; no docker, no registry)
 	sh deploy/image/check.sh
+
+.PHONY: kubernetes-check
+kubernetes-check: $(TOOLS)/kubernetes/kube-apiserver $(TOOLS)/kubernetes/etcd ## give the manifests and charts to a real kube-apiserver, which it builds (some minutes)
+	cd deploy/verify && KUBEBUILDER_ASSETS='$(abspath $(TOOLS))/kubernetes' $(GO) test -count=1 -run APIServer -v .
+
+$(TOOLS)/kubernetes/kube-apiserver: deploy/verify/apiserver/go.mod
+	cd deploy/verify/apiserver && CGO_ENABLED=0 $(GO) build -o ../../../$@ k8s.io/kubernetes/cmd/kube-apiserver
+
+$(TOOLS)/kubernetes/etcd: deploy/verify/apiserver/go.mod
+	cd deploy/verify/apiserver && CGO_ENABLED=0 $(GO) build -o ../../../$@ go.etcd.io/etcd/server/v3
 
 .PHONY: clean
 clean: ## remove what was built

@@ -59,7 +59,7 @@ type Config struct {
 
 // safeguards are named after what they turn off.
 type safeguards struct {
-	limit, priorities, fairness, doubt, overdue, need, hysteresis, purpose, traffic, bursts, pauses bool
+	limit, priorities, fairness, doubt, overdue, need, hysteresis, purpose, traffic, bursts, pauses, overdraft bool
 }
 
 // Ask is a lookup that wants to start.
@@ -157,6 +157,7 @@ func (c *Controller) Admit(ask Ask) (*Permit, error) {
 	p.table = c.tables[ask.Table]
 	p.budget = budget(p.table, ask.Deadline, now)
 	p.client = c.client(who, now)
+	p.rank = c.rank(p, now)
 	if c.limits.Enabled {
 		if refusal := c.refuse(p, now); refusal != nil {
 			c.metrics.shed(who.Name, p.class, refusal.Reason)

@@ -15,7 +15,7 @@ const (
 	// tooSlow is the ratio from which on the keys under way are too many.
 	tooSlow = 0.65
 	// bursty is the share of the room for the keys under way below which, on average,
-	// lookups that were refused were a burst: in overload the room is full.
+	// lookups that find it full are a burst: in overload it always is.
 	bursty = 0.75
 	// quantile of the ratios of an interval is the one that decides.
 	quantile = 0.75
@@ -54,6 +54,12 @@ const (
 	// light is the usage, relative to that of the heaviest client of the same
 	// priority, below which a client may take what is spared.
 	light = 0.7
+	// overdraft is how many times its room may be full of lookups that rank below: what
+	// was let in first leaves in a moment, and keeps nobody out who ranks above it. A
+	// burst of what usually needs less than seldom of its room may be as large, if
+	// something ranks below that gives way.
+	overdraft = 2
+	seldom    = 0.9
 )
 
 // retries are when to ask again after an overload, by priority.
@@ -63,8 +69,12 @@ var retries = [priorities]time.Duration{100 * time.Millisecond, 250 * time.Milli
 type load struct {
 	least, most float64
 	limit       float64
-	// inflight is in keys.
+	// inflight is in keys, and ranked the same by the rank of the lookups.
 	inflight int
+	ranked   [ranks]int
+	// usual is how much was under way on average, of each rank and above, in the last
+	// interval.
+	usual [ranks]float64
 	// oldest to newest are the lookups under way.
 	oldest, newest *Permit
 	// heaviest is the usage of the heaviest client of each priority.
@@ -87,8 +97,10 @@ type load struct {
 // sample is what an interval has shown so far.
 type sample struct {
 	begin, last time.Time
-	// area is the sum of inflight over time, in key seconds.
-	area float64
+	// area is the sum of inflight over time, in key seconds, and areas that of each
+	// rank.
+	area  float64
+	areas [ranks]float64
 	// ratios are of lookups that ended or are overdue; late of them are without
 	// all answers.
 	ratios   []float64
@@ -119,13 +131,18 @@ func (l *load) rest() float64 { return l.within(max(resting, headroom*l.shown)) 
 
 // pass accounts for the time since the last change of inflight.
 func (l *load) pass(now time.Time) {
-	l.sample.area += float64(l.inflight) * now.Sub(l.sample.last).Seconds()
+	passed := now.Sub(l.sample.last).Seconds()
+	l.sample.area += float64(l.inflight) * passed
+	for rank, keys := range l.ranked {
+		l.sample.areas[rank] += float64(keys) * passed
+	}
 	l.sample.last = now
 }
 
 func (l *load) enter(p *Permit) {
 	l.pass(p.began)
 	l.inflight += p.ask.Keys
+	l.ranked[p.rank] += p.ask.Keys
 	p.older = l.newest
 	if l.newest == nil {
 		l.oldest = p
@@ -138,6 +155,7 @@ func (l *load) enter(p *Permit) {
 func (l *load) leave(p *Permit, o Outcome, took time.Duration, now time.Time) {
 	l.pass(now)
 	l.inflight -= p.ask.Keys
+	l.ranked[p.rank] -= p.ask.Keys
 	if p.older == nil {
 		l.oldest = p.newer
 	} else {
@@ -188,6 +206,11 @@ func (l *load) adjust(now time.Time, without safeguards) {
 	s := &l.sample
 	seconds := now.Sub(s.begin).Seconds()
 	mean, rate := s.area/seconds, float64(s.answered)/seconds
+	sum := 0.0
+	for rank, area := range s.areas {
+		sum += area / seconds
+		l.usual[rank] = sum
+	}
 	ratio := s.ratio()
 	wait := !without.doubt && l.doubt.weigh(l, ratio, mean, rate, now)
 	allowed := l.doubt.stretch
@@ -263,7 +286,7 @@ func (s *sample) ratio() float64 {
 // there is room, whatever its size, so that large ones are not starved.
 func (c *Controller) overloaded(p *Permit, now time.Time) *Refusal {
 	room := c.room(p, now)
-	if c.without.limit || float64(c.load.inflight) < room {
+	if c.without.limit || c.fits(p, room, now) {
 		return nil
 	}
 	s := &c.load.sample
@@ -275,7 +298,25 @@ func (c *Controller) overloaded(p *Permit, now time.Time) *Refusal {
 		"the proxy has as much under way as the hosts keep up with; ask again later, or send less"}
 }
 
-// room is how many keys may be under way for the lookup to start.
+// fits reports whether a lookup may start that has so much room for what does not rank
+// below it.
+func (c *Controller) fits(p *Permit, room float64, now time.Time) bool {
+	l := &c.load
+	if c.without.overdraft || now.After(l.contended) {
+		return float64(l.inflight) < room
+	}
+	above := 0
+	for _, keys := range l.ranked[:p.rank+1] {
+		above += keys
+	}
+	own := room
+	if usual := l.usual[p.rank]; usual < seldom*room && usual < l.usual[ranks-1] {
+		own *= overdraft
+	}
+	return float64(above) < own && float64(l.inflight) < overdraft*room
+}
+
+// room is how many keys of its rank and above may be under way for a lookup to start.
 func (c *Controller) room(p *Permit, now time.Time) float64 {
 	if now.After(c.load.contended) {
 		return c.load.limit
@@ -284,11 +325,30 @@ func (c *Controller) room(p *Permit, now time.Time) float64 {
 	if c.without.priorities {
 		share = 1
 	}
-	if !c.without.fairness && p.client.recent(now) >= light*c.load.heaviest[p.class] {
+	if !p.light() {
 		share -= spare
 	}
 	return max(share*c.load.limit, 1)
 }
+
+// rank orders lookups by priority, and within one those of light clients before
+// those of heavy ones.
+func (c *Controller) rank(p *Permit, now time.Time) int {
+	rank := 2 * p.class
+	if c.without.priorities {
+		rank = 0
+	}
+	if !c.without.fairness && p.client.recent(now) >= light*c.load.heaviest[p.class] {
+		rank++
+	}
+	return rank
+}
+
+// ranks is the number of ranks.
+const ranks = 2 * priorities
+
+// light reports whether the client is not among the heaviest of its priority.
+func (p *Permit) light() bool { return p.rank%2 == 0 }
 
 // weigh finds the heaviest client of each priority.
 func (c *Controller) weigh(now time.Time) {

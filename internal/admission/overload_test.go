@@ -118,22 +118,40 @@ func TestOverloadInWavesKeepsItsGoodput(t *testing.T) {
 	})
 }
 
+// hosts are how many times slower than usual the hosts are. Of the slow ones some seven
+// lookups are all that may be under way.
+var hosts = map[string]float64{"hosts as usual": 1, "slow hosts": 4}
+
+// settled is when the limit has been found that such hosts keep up with: before, it is
+// at rest, far above.
+const settled = 2 * second
+
 func TestPrioritiesAreKeptInOrder(t *testing.T) {
 	long(t)
 	for name, low := range map[string]*identity.Client{"standard": service, "batch": job} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, map[string]safeguards{"no limit": {limit: true, need: true}, "no priorities": {priorities: true}},
-				func(t *testing.T, without safeguards) bool {
-					full := capacity(50)
+		for speed, slow := range hosts {
+			t.Run(name+", "+speed, func(t *testing.T) {
+				controls := map[string]safeguards{"no limit": {limit: true, need: true}, "no priorities": {priorities: true}}
+				if slow > 1 {
+					controls["no overdraft"] = safeguards{overdraft: true}
+				}
+				bubble(t, controls, func(t *testing.T, without safeguards) bool {
+					full := capacity(50) / slow
 					s := newSim(t, without)
-					all := s.run(30*second,
+					s.slow = slow
+					all := s.run(62*second,
 						caller{who: person, keys: 50, rate: steady(0.5 * full)},
-						caller{who: low, keys: 50, rate: steady(5 * full)})
+						caller{who: low, keys: 60, rate: steady(5 * full)})
+					early := of(between(all, 0, settled), person.Name)
+					all = between(all, settled, 62*second)
 					high, rest := of(all, person.Name), of(all, low.Name)
-					t.Logf("in the SLA: interactive %.4f, %s %.4f, p99 %s", inSLA(high), name, inSLA(rest), p99(all))
-					return inSLA(high) >= 0.994 && inSLA(rest) > 0.05
+					good, _ := count(all)
+					t.Logf("interactive at first %.4f", inSLA(early))
+					t.Logf("in the SLA: interactive %.4f, %s %.4f, p99 %s, goodput %.0f of %.0f/s", inSLA(high), name, inSLA(rest), p99(all), float64(good)/60, full)
+					return inSLA(high) >= 0.994 && inSLA(rest) > 0.04
 				})
-		})
+			})
+		}
 	}
 }
 
@@ -141,24 +159,30 @@ func TestAGreedyClientDoesNotCrowdOutPoliteOnes(t *testing.T) {
 	long(t)
 	// No client has a rate of its own.
 	for _, priority := range []identity.Priority{identity.Interactive, identity.Standard, identity.Batch} {
-		t.Run(priority.String(), func(t *testing.T) {
-			bubble(t, map[string]safeguards{"no limit": {limit: true, need: true}, "no fairness": {fairness: true}},
-				func(t *testing.T, without safeguards) bool {
-					full := capacity(50)
-					callers := []caller{{who: &identity.Client{Name: "greedy", Priority: priority}, keys: 50, rate: steady(10 * full)}}
+		for speed, slow := range hosts {
+			t.Run(priority.String()+", "+speed, func(t *testing.T) {
+				controls := map[string]safeguards{"no limit": {limit: true, need: true}, "no fairness": {fairness: true}}
+				if slow > 1 {
+					controls["no overdraft"] = safeguards{overdraft: true}
+				}
+				bubble(t, controls, func(t *testing.T, without safeguards) bool {
+					full := capacity(50) / slow
+					callers := []caller{{who: &identity.Client{Name: "greedy", Priority: priority}, keys: 60, rate: steady(10 * full)}}
 					for i := range 9 {
 						callers = append(callers, caller{keys: 50, rate: steady(0.05 * full),
 							who: &identity.Client{Name: fmt.Sprintf("polite-%d", i), Priority: priority}})
 					}
 					s := newSim(t, without)
-					all := s.run(30*second, callers...)
+					s.slow = slow
+					all := between(s.run(62*second, callers...), settled, 62*second)
 					greedy := of(all, "greedy")
 					good, _ := count(all)
 					g, _ := count(greedy)
 					polite := float64(good-g) / float64(len(all)-len(greedy))
-					t.Logf("in the SLA: polite %.4f, greedy %.4f; p99 %s, goodput %.0f of %.0f/s", polite, inSLA(greedy), p99(all), float64(good)/30, full)
-					return polite >= 0.99 && float64(good)/30 >= 0.85*full
+					t.Logf("in the SLA: polite %.4f, greedy %.4f; p99 %s, goodput %.0f of %.0f/s", polite, inSLA(greedy), p99(all), float64(good)/60, full)
+					return polite >= 0.99 && float64(good)/60 >= 0.75*full
 				})
-		})
+			})
+		}
 	}
 }

@@ -19,6 +19,7 @@ type Permit struct {
 	controller *Controller
 	ask        Ask
 	class      int
+	rank       int
 	client     *client
 	table      *table
 	began      time.Time

@@ -61,6 +61,8 @@ type sim struct {
 	events     events
 	done       []done
 	floor      time.Duration
+	// slow is how many times longer than usual the hosts take; 0 is 1.
+	slow float64
 }
 
 type event struct {
@@ -167,7 +169,7 @@ func (s *sim) serve(keys int) (last time.Duration, refused int) {
 			refused += n
 			continue
 		}
-		work *= (0.5 + 0.5*s.rng.ExpFloat64())
+		work *= max(s.slow, 1) * (0.5 + 0.5*s.rng.ExpFloat64())
 		if s.free[h].Before(now) {
 			s.free[h] = now
 		}
