@@ -75,7 +75,9 @@ func newArena(t *testing.T) *arena {
 		require.NoError(t, site.Load(ctx, products(fmt.Sprintf("chaos_rf%d", replication), "products", partitions), replication))
 		a.data[replication] = site.Data
 	}
+	// Under far more load than they have to carry, nodes compile sooner.
 	warm := a.subject(3)
+	t.Logf("warm-up: %s", seen(a.loadAt(a.unguarded(), bench.Load{Concurrency: 4}, time.Minute)))
 	for range 36 {
 		r := a.load(warm, 5*time.Second)
 		t.Logf("warm-up: %s", seen(r))

@@ -39,7 +39,7 @@ type scenario struct {
 var scenarios = slices.Concat(
 	[]scenario{frozen, slow, killed}, blackHoles,
 	[]scenario{loss, delayOne, delayAll, rollingRestart, membership, allDown, oneReplica, quorumLost, thawUnderLoad, hedgeStorm, overload,
-		priorities, greedyClient, schemaChanges, inGuardrail, tombstones, prepared, memory, cancelled, turns, reloads, abuse},
+		priorities, greedyClient, schemaChanges, tombstones, prepared, memory, cancelled, turns, reloads, abuse},
 )
 
 // outcome is what one measurement has seen.

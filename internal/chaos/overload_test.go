@@ -20,11 +20,10 @@ func (a *arena) goodput(s *subject, load bench.Load, length time.Duration) (perS
 	return inTime / max(r.Seconds, 1), (full - inTime) / max(full, 1)
 }
 
-// nodeShare is the share of a CPU that each node has while the possible load is
-// looked for and exceeded: nodes are the bottleneck then, as they are in production,
-// and not the load generator on the same CPUs. With much less, a lookup takes so long
-// that two at a time are overload.
-const nodeShare = 0.35
+// nodeShare is the share of a CPU that each node has, and gets, while the possible load
+// is looked for and exceeded: nodes are the bottleneck then, as they are in production,
+// and what is left of the machine is for the proxy and the load generator.
+const nodeShare = 0.25
 
 // limitNodes holds every node to a share of a CPU until lift is called, once or more.
 func (a *arena) limitNodes(share float64) (lift func()) {
@@ -40,12 +39,19 @@ func (a *arena) limitNodes(share float64) (lift func()) {
 
 // peak returns the most lookups per second that the nodes answer in time. They are
 // asked through a proxy that refuses nothing: callers that are refused come back at
-// once, and their refusals would be the load.
+// once, and their refusals would be the load. It is looked for until it rises no
+// more: under such load, and with so little CPU, nodes compile for a while.
 func (a *arena) peak() float64 {
 	s, peak := a.unguarded(), 0.0
-	for _, callers := range []int{2, 4, 8} {
-		rate, _ := a.goodput(s, bench.Load{Concurrency: callers}, 5*time.Second)
-		peak = max(peak, rate)
+	for range 6 {
+		before := peak
+		for _, callers := range []int{2, 4, 8} {
+			rate, _ := a.goodput(s, bench.Load{Concurrency: callers}, 5*time.Second)
+			peak = max(peak, rate)
+		}
+		if peak < 1.1*before {
+			break
+		}
 	}
 	return peak
 }

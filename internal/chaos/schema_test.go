@@ -6,16 +6,13 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"math"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/qosproxy/qosproxy/internal/bench"
 	"github.com/qosproxy/qosproxy/internal/report"
 )
 
@@ -121,38 +118,6 @@ func (a *arena) probeRetyped(s *subject) func() (found, wrong int64) {
 		probing.Wait()
 		return found.Load(), wrong.Load()
 	}
-}
-
-// guardrail sets the most keys of an IN on all nodes.
-func (a *arena) guardrail(keys int) {
-	a.t.Helper()
-	most := strconv.Itoa(keys)
-	for i := range a.cluster.Nodes() {
-		_, err := a.cluster.Nodetool(a.t.Context(), i, "setguardrailsconfig", "partition_keys_in_select_threshold", most, most)
-		a.must(err)
-	}
-}
-
-var inGuardrail = scenario{
-	name: "in-guardrail", fault: "guardrail of 5 keys in an IN, set while running", promise: "same answers: 0 wrong, 0 missing, every key answered", quick: true,
-	without: "one IN by the plain driver",
-	measure: func(a *arena, safe bool) outcome {
-		var o outcome
-		d := a.data[3]
-		// A proxy remembers for minutes what nodes refuse: this one goes.
-		s := a.own(d, plain(d))
-		defer s.close()
-		a.load(s, 2*time.Second)
-		if !safe {
-			s.target = bench.InUnpaged
-		}
-		a.guardrail(5)
-		defer a.guardrail(math.MaxInt32)
-		r := a.load(s, span(30*time.Second))
-		o.note("during:", "%s", seen(r))
-		o.require(lost(r) == 0, "%d of %d lookups without all their answers", lost(r), r.Counts.Lookups)
-		return o
-	},
 }
 
 // tombstoneLimit is how many tombstones a node reads before it gives up.
