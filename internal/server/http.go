@@ -192,11 +192,15 @@ func isJSONMedia(media string) bool {
 		strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
 }
 
-// serveKey answers GET /v1/{keyspace}/{table}/{key}.
+// serveKey answers GET and HEAD of /v1/{keyspace}/{table}/{key}.
 func (s *Server) serveKey(w http.ResponseWriter, r *http.Request, keyspace, table, key string) {
 	c := s.begin()
 	defer c.end(r.Context())
-	c.traceHTTP(w, r, doorHTTPKey)
+	door := doorHTTPKey
+	if r.Method == http.MethodHead {
+		door = doorHTTPKeyHead
+	}
+	c.traceHTTP(w, r, door)
 	q, err := parseQuery(r.URL.RawQuery)
 	if err != nil {
 		c.fail(w, errorOf(r, c.refuse(r.Context(), err)))

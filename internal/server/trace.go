@@ -36,6 +36,7 @@ var (
 	doorStreamBatchGet = tracing.GRPC(qosproxyv1.QosProxy_StreamBatchGet_FullMethodName)
 	doorHTTPBatchGet   = tracing.HTTP(http.MethodPost, "/v1/{keyspace}/{table}"+batchGetVerb)
 	doorHTTPKey        = tracing.HTTP(http.MethodGet, "/v1/{keyspace}/{table}/{key}")
+	doorHTTPKeyHead    = tracing.HTTP(http.MethodHead, "/v1/{keyspace}/{table}/{key}")
 )
 
 // traced is the part of a call that has to do with traces.

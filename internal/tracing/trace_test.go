@@ -79,6 +79,11 @@ func TestAHedgedLookupIsATraceOfLookupGroupAndAttempts(t *testing.T) {
 			return resp.Header.Get("traceresponse")
 		}, "GET /v1/{keyspace}/{table}/{key}", map[string]any{
 			"http.request.method": "GET", "http.route": "/v1/{keyspace}/{table}/{key}", "http.response.status_code": int64(http.StatusOK)}},
+		"HEAD": {func(t *testing.T, p *proxy) string {
+			resp := p.send(t, http.MethodHead, "/v1/shop/products/sku-1", "", "traceparent", recorded, "tracestate", "vendor=a,other=b")
+			return resp.Header.Get("traceresponse")
+		}, "HEAD /v1/{keyspace}/{table}/{key}", map[string]any{
+			"http.request.method": "HEAD", "http.route": "/v1/{keyspace}/{table}/{key}", "http.response.status_code": int64(http.StatusOK)}},
 	}
 	for _, protocol := range []string{"grpc", "http/protobuf"} {
 		for door, d := range asks {
