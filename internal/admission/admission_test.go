@@ -292,7 +292,7 @@ qosproxy_admission_client_shed_total{client="one",reason="client_concurrency"} 1
 qosproxy_admission_inflight_keys 50
 # HELP qosproxy_admission_limit_keys Keys that may be under way; interactive lookups may use all of it, standard and batch ones less.
 # TYPE qosproxy_admission_limit_keys gauge
-qosproxy_admission_limit_keys 2048
+qosproxy_admission_limit_keys 1856
 # HELP qosproxy_ladder_rung What the table gives up to keep its promise: 0 nothing, 1 hedges, 2 optional keys, 3 batch lookups, 4 standard lookups.
 # TYPE qosproxy_ladder_rung gauge
 qosproxy_ladder_rung{table="shop.products"} 0

@@ -11,7 +11,7 @@ const (
 	// setpoint is the ratio at which the hosts are kept when there is more to do
 	// than they can: far enough from nothing that no host runs idle, and from 1
 	// that the slowest lookups still end in time.
-	setpoint = 0.55
+	setpoint = 0.44
 	// tooSlow is the ratio from which on the keys under way are too many.
 	tooSlow = 0.65
 	// bursty is the share of the room for the keys under way below which, on average,
@@ -32,10 +32,10 @@ const (
 	// steepest is how much one decision may lower the limit, and fastest how much
 	// it may raise it.
 	steepest, fastest = 0.5, 1.25
-	// resting is the limit, in keys, while nothing is known: 100 ms of work for
+	// resting is the limit, in keys, while nothing is known: 90 ms of work for
 	// three small hosts. headroom is how many times the limit that the hosts have
 	// shown to keep up with it rests at on a larger cluster.
-	resting  = 2048
+	resting  = 1856
 	headroom = 1.5
 	// shownMemory is what is kept of that limit from one decision to the next; half
 	// of it is gone in about a minute.
@@ -43,8 +43,9 @@ const (
 )
 
 // rooms are the shares of the limit up to which the lookups of each priority may
-// start; spare is what the heaviest clients of a priority leave of theirs to the
-// others. Both hold while the limit is contended: from when it was reached or
+// start, relative to that of the highest who asks; spare is what the heaviest clients
+// of a priority leave of theirs to the others, if there are any. Both hold while the
+// limit is contended: from when it was reached or
 // lowered until neither has happened for so long. Before, all of it is for all.
 var rooms = [priorities]float64{1, 0.8, 0.6}
 
@@ -77,8 +78,11 @@ type load struct {
 	usual [ranks]float64
 	// oldest to newest are the lookups under way.
 	oldest, newest *Permit
-	// heaviest is the usage of the heaviest client of each priority.
+	// heaviest is the usage of the heaviest client of each priority, and others whether
+	// there are light ones besides; top is the highest priority of those who ask.
 	heaviest [priorities]float64
+	others   [priorities]bool
+	top      int
 	// shown is the highest limit that the answers of late would have allowed,
 	// fading.
 	shown float64
@@ -321,11 +325,11 @@ func (c *Controller) room(p *Permit, now time.Time) float64 {
 	if now.After(c.load.contended) {
 		return c.load.limit
 	}
-	share := rooms[p.class]
-	if c.without.priorities {
-		share = 1
+	share := 1.0
+	if top := c.load.top; top < p.class && !c.without.priorities {
+		share = rooms[p.class] / rooms[top]
 	}
-	if !p.light() {
+	if !p.light() && c.load.others[p.class] {
 		share -= spare
 	}
 	return max(share*c.load.limit, 1)
@@ -350,11 +354,21 @@ const ranks = 2 * priorities
 // light reports whether the client is not among the heaviest of its priority.
 func (p *Permit) light() bool { return p.rank%2 == 0 }
 
-// weigh finds the heaviest client of each priority.
+// weigh finds out who asks: which priorities, and of each the heaviest client and
+// whether there are others.
 func (c *Controller) weigh(now time.Time) {
-	c.load.heaviest = [priorities]float64{}
+	l := &c.load
+	l.heaviest, l.others, l.top = [priorities]float64{}, [priorities]bool{}, priorities-1
 	for _, cl := range c.clients {
 		class := classOf(cl.who.Priority)
-		c.load.heaviest[class] = max(c.load.heaviest[class], cl.recent(now))
+		l.heaviest[class] = max(l.heaviest[class], cl.recent(now))
+	}
+	for _, cl := range c.clients {
+		class, recent := classOf(cl.who.Priority), cl.recent(now)
+		if recent < 1 {
+			continue
+		}
+		l.top = min(l.top, class)
+		l.others[class] = l.others[class] || recent < light*l.heaviest[class]
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/qosproxy/qosproxy/internal/identity"
 )
@@ -184,5 +185,36 @@ func TestAGreedyClientDoesNotCrowdOutPoliteOnes(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestRoomIsKeptFreeOnlyForThoseWhoAsk is of the share of the limit that a client has, by who has
+// asked besides of late.
+func TestRoomIsKeptFreeOnlyForThoseWhoAsk(t *testing.T) {
+	other := &identity.Client{Name: "other", Priority: identity.Standard}
+	for name, tt := range map[string]struct {
+		others []*identity.Client
+		want   float64
+	}{
+		"nobody":                         {nil, 1},
+		"a lower priority":               {[]*identity.Client{job}, 1},
+		"a higher priority":              {[]*identity.Client{person}, 0.8},
+		"a lighter client":               {[]*identity.Client{other}, 0.85},
+		"a higher one and a lighter one": {[]*identity.Client{person, other}, 0.65},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := New(Config{Limits: DefaultLimits()})
+			require.NoError(t, err)
+			now := time.Now()
+			c.client(service, now).enter(1000, now)
+			for _, o := range tt.others {
+				c.client(o, now).enter(100, now)
+			}
+			c.weigh(now)
+			c.load.contended = now.Add(time.Second)
+			p := &Permit{client: c.client(service, now), class: classOf(service.Priority)}
+			p.rank = c.rank(p, now)
+			assert.InDelta(t, tt.want*c.load.limit, c.room(p, now), 1e-6)
+		})
 	}
 }
