@@ -290,7 +290,7 @@ qosproxy_admission_client_shed_total{client="one",reason="client_concurrency"} 1
 # HELP qosproxy_admission_inflight_keys Keys of the lookups under way.
 # TYPE qosproxy_admission_inflight_keys gauge
 qosproxy_admission_inflight_keys 50
-# HELP qosproxy_admission_limit_keys Keys that may be under way; interactive lookups may use all of it, standard and batch ones less.
+# HELP qosproxy_admission_limit_keys Keys that may be under way; while it is contended, lookups of the highest priority that asks may use all of it, others less.
 # TYPE qosproxy_admission_limit_keys gauge
 qosproxy_admission_limit_keys 1856
 # HELP qosproxy_ladder_rung What the table gives up to keep its promise: 0 nothing, 1 hedges, 2 optional keys, 3 batch lookups, 4 standard lookups.

@@ -45,8 +45,8 @@ const (
 // rooms are the shares of the limit up to which the lookups of each priority may
 // start, relative to that of the highest who asks; spare is what the heaviest clients
 // of a priority leave of theirs to the others, if there are any. Both hold while the
-// limit is contended: from when it was reached or
-// lowered until neither has happened for so long. Before, all of it is for all.
+// limit is contended: from when it was reached or lowered until neither has happened
+// for so long. Before, all of it is for all.
 var rooms = [priorities]float64{1, 0.8, 0.6}
 
 const (
@@ -101,9 +101,7 @@ type load struct {
 // sample is what an interval has shown so far.
 type sample struct {
 	begin, last time.Time
-	// area is the sum of inflight over time, in key seconds, and areas that of each
-	// rank.
-	area  float64
+	// areas are the sums over time of what is under way, by rank, in key seconds.
 	areas [ranks]float64
 	// ratios are of lookups that ended or are overdue; late of them are without
 	// all answers.
@@ -119,6 +117,7 @@ type sample struct {
 
 func (l *load) start(now time.Time) {
 	l.limit = resting
+	l.top = priorities - 1 // nobody has asked
 	l.sample = sample{begin: now, last: now}
 	l.doubt.stretch = 1
 }
@@ -136,7 +135,6 @@ func (l *load) rest() float64 { return l.within(max(resting, headroom*l.shown)) 
 // pass accounts for the time since the last change of inflight.
 func (l *load) pass(now time.Time) {
 	passed := now.Sub(l.sample.last).Seconds()
-	l.sample.area += float64(l.inflight) * passed
 	for rank, keys := range l.ranked {
 		l.sample.areas[rank] += float64(keys) * passed
 	}
@@ -209,11 +207,10 @@ func (l *load) adjust(now time.Time, without safeguards) {
 	}
 	s := &l.sample
 	seconds := now.Sub(s.begin).Seconds()
-	mean, rate := s.area/seconds, float64(s.answered)/seconds
-	sum := 0.0
+	mean, rate := 0.0, float64(s.answered)/seconds
 	for rank, area := range s.areas {
-		sum += area / seconds
-		l.usual[rank] = sum
+		mean += area / seconds
+		l.usual[rank] = mean
 	}
 	ratio := s.ratio()
 	wait := !without.doubt && l.doubt.weigh(l, ratio, mean, rate, now)

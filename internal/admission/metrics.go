@@ -76,7 +76,7 @@ type collector struct{ controller *Controller }
 
 var (
 	limitDesc = prometheus.NewDesc("qosproxy_admission_limit_keys",
-		"Keys that may be under way; interactive lookups may use all of it, standard and batch ones less.", nil, nil)
+		"Keys that may be under way; while it is contended, lookups of the highest priority that asks may use all of it, others less.", nil, nil)
 	inflightDesc = prometheus.NewDesc("qosproxy_admission_inflight_keys", "Keys of the lookups under way.", nil, nil)
 	lookupsDesc  = prometheus.NewDesc("qosproxy_admission_inflight_lookups", "Lookups under way.", []string{"priority"}, nil)
 	rungDesc     = prometheus.NewDesc("qosproxy_ladder_rung",

@@ -196,11 +196,12 @@ func TestRoomIsKeptFreeOnlyForThoseWhoAsk(t *testing.T) {
 		others []*identity.Client
 		want   float64
 	}{
-		"nobody":                         {nil, 1},
-		"a lower priority":               {[]*identity.Client{job}, 1},
-		"a higher priority":              {[]*identity.Client{person}, 0.8},
-		"a lighter client":               {[]*identity.Client{other}, 0.85},
-		"a higher one and a lighter one": {[]*identity.Client{person, other}, 0.65},
+		"nobody, and it is not known yet": {nil, 1},
+		"nobody":                          {[]*identity.Client{}, 1},
+		"a lower priority":                {[]*identity.Client{job}, 1},
+		"a higher priority":               {[]*identity.Client{person}, 0.8},
+		"a lighter client":                {[]*identity.Client{other}, 0.85},
+		"a higher one and a lighter one":  {[]*identity.Client{person, other}, 0.65},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := New(Config{Limits: DefaultLimits()})
@@ -210,7 +211,9 @@ func TestRoomIsKeptFreeOnlyForThoseWhoAsk(t *testing.T) {
 			for _, o := range tt.others {
 				c.client(o, now).enter(100, now)
 			}
-			c.weigh(now)
+			if tt.others != nil {
+				c.weigh(now)
+			}
 			c.load.contended = now.Add(time.Second)
 			p := &Permit{client: c.client(service, now), class: classOf(service.Priority)}
 			p.rank = c.rank(p, now)
