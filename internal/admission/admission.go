@@ -59,7 +59,7 @@ type Config struct {
 
 // safeguards are named after what they turn off.
 type safeguards struct {
-	limit, priorities, fairness, doubt, overdue, need, hysteresis, purpose, traffic, bursts, pauses, overdraft bool
+	limit, priorities, fairness, doubt, overdue, need, hysteresis, purpose, traffic, bursts, pauses, overdraft, seek bool
 }
 
 // Ask is a lookup that wants to start.

@@ -8,10 +8,20 @@ import (
 // How the keys under way are held to what the hosts keep up with. Ratios are
 // durations of lookups relative to the time they ought to take; see budget.
 const (
-	// setpoint is the ratio at which the hosts are kept when there is more to do
-	// than they can: far enough from nothing that no host runs idle, and from 1
-	// that the slowest lookups still end in time.
-	setpoint = 0.44
+	// setpoint is the ratio at which the hosts are kept, to begin with, when there is
+	// more to do than they can: far enough from nothing that no host runs idle, and
+	// from 1 that the slowest lookups still end in time. Where that is a few lookups it
+	// rises up to highest, as long as these have time to spare.
+	setpoint, highest = 0.44, 0.6
+	// fewLookups is how many under way on average may leave hosts idle now and then, and
+	// manyLookups how many do not.
+	fewLookups, manyLookups = 8, 16
+	// nearly is the ratio from which on a lookup was nearly late, and seldomLate the
+	// share of them that is sought.
+	nearly, seldomLate = 0.9, 0.005
+	// climb is how fast the setpoint rises while no lookup is nearly late: from one end
+	// to the other in 1,000 lookups. One that is costs what 1/seldomLate have gained.
+	climb = (highest - setpoint) / 1000
 	// tooSlow is the ratio from which on the keys under way are too many.
 	tooSlow = 0.65
 	// bursty is the share of the room for the keys under way below which, on average,
@@ -70,7 +80,11 @@ var retries = [priorities]time.Duration{100 * time.Millisecond, 250 * time.Milli
 type load struct {
 	least, most float64
 	limit       float64
-	// inflight is in keys, and ranked the same by the rank of the lookups.
+	// target is the setpoint that was found.
+	target float64
+	// lookups and inflight, in keys, are under way; ranked is the latter by the rank of
+	// the lookups.
+	lookups  int
 	inflight int
 	ranked   [ranks]int
 	// usual is how much was under way on average, of each rank and above, in the last
@@ -101,8 +115,10 @@ type load struct {
 // sample is what an interval has shown so far.
 type sample struct {
 	begin, last time.Time
-	// areas are the sums over time of what is under way, by rank, in key seconds.
-	areas [ranks]float64
+	// areas are the sums over time of what is under way, by rank, in key seconds, and
+	// lookups that of the lookups, in seconds.
+	areas   [ranks]float64
+	lookups float64
 	// ratios are of lookups that ended or are overdue; late of them are without
 	// all answers.
 	ratios   []float64
@@ -116,7 +132,7 @@ type sample struct {
 }
 
 func (l *load) start(now time.Time) {
-	l.limit = resting
+	l.limit, l.target = resting, setpoint
 	l.top = priorities - 1 // nobody has asked
 	l.sample = sample{begin: now, last: now}
 	l.doubt.stretch = 1
@@ -138,11 +154,13 @@ func (l *load) pass(now time.Time) {
 	for rank, keys := range l.ranked {
 		l.sample.areas[rank] += float64(keys) * passed
 	}
+	l.sample.lookups += float64(l.lookups) * passed
 	l.sample.last = now
 }
 
 func (l *load) enter(p *Permit) {
 	l.pass(p.began)
+	l.lookups++
 	l.inflight += p.ask.Keys
 	l.ranked[p.rank] += p.ask.Keys
 	p.older = l.newest
@@ -156,6 +174,7 @@ func (l *load) enter(p *Permit) {
 
 func (l *load) leave(p *Permit, o Outcome, took time.Duration, now time.Time) {
 	l.pass(now)
+	l.lookups--
 	l.inflight -= p.ask.Keys
 	l.ranked[p.rank] -= p.ask.Keys
 	if p.older == nil {
@@ -215,7 +234,10 @@ func (l *load) adjust(now time.Time, without safeguards) {
 	ratio := s.ratio()
 	wait := !without.doubt && l.doubt.weigh(l, ratio, mean, rate, now)
 	allowed := l.doubt.stretch
-	fits := mean * setpoint * allowed / max(ratio, 0.01)
+	if s.refused && !without.seek {
+		l.seek(s.lookups / seconds)
+	}
+	fits := mean * l.target * allowed / max(ratio, 0.01)
 	l.shown *= shownMemory
 	if ratio > 0 && ratio <= tooSlow*allowed { // beyond, keys that time out would count as done
 		l.shown = max(l.shown, fits)
@@ -243,6 +265,22 @@ func (l *load) adjust(now time.Time, without safeguards) {
 		l.slow = time.Time{}
 	}
 	l.sample = sample{begin: now, last: now, ratios: s.ratios[:0]}
+}
+
+// seek moves the setpoint to where lookups are seldom nearly late, while so many are
+// under way on average: how far the slowest are from the usual ones depends on hosts and
+// lookups, and with few of them hosts run idle at the first setpoint. It is a
+// stochastic approximation of a quantile (Robbins and Monro, 1951).
+func (l *load) seek(lookups float64) {
+	for _, ratio := range l.sample.ratios {
+		if ratio < nearly {
+			l.target += climb
+		} else {
+			l.target -= climb * (1/seldomLate - 1)
+		}
+	}
+	idle := min(max((manyLookups-lookups)/(manyLookups-fewLookups), 0), 1)
+	l.target = min(max(l.target, setpoint), setpoint+idle*(highest-setpoint))
 }
 
 // pause tells whether lookups that take too long may be so because everything stood

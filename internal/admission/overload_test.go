@@ -79,6 +79,22 @@ func TestOverloadOfAnIdleProxyKeepsItsGoodput(t *testing.T) {
 	})
 }
 
+// TestFewLookupsFindTheirSetpoint is of hosts so slow that they keep up with some five
+// lookups at a time: at the setpoint for many they are idle now and then.
+func TestFewLookupsFindTheirSetpoint(t *testing.T) {
+	long(t)
+	bubble(t, map[string]safeguards{"one setpoint for all": {seek: true}}, func(t *testing.T, without safeguards) bool {
+		s := newSim(t, without)
+		s.slow = 6
+		full := capacity(50) / s.slow
+		all := s.run(30*second, caller{who: service, keys: 50, rate: steady(3 * full)})
+		during := between(all, 5*second, 30*second)
+		good, _ := count(during)
+		t.Logf("capacity %.0f/s, goodput %.0f/s, p99 %s", full, float64(good)/25, p99(during))
+		return float64(good)/25 >= 0.91*full && p99(during) < simDeadline
+	})
+}
+
 func TestRecoversFromOverload(t *testing.T) {
 	bubble(t, map[string]safeguards{"no limit": {limit: true, need: true}}, func(t *testing.T, without safeguards) bool {
 		full := capacity(50)

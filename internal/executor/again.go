@@ -88,7 +88,7 @@ func (r *run) worthwhile(keys int, now int64) bool {
 	if r.deadline == unset {
 		return true
 	}
-	usual, _ := r.req.Table.latencies.Median(keys)
+	usual, _ := r.req.Table.latencies.Usual(0.5, keys)
 	return time.Duration(r.deadline-now) >= max(usual, leastLeft)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,13 +32,15 @@ func answersFrom(b *bench, all []outcome, host string, from time.Duration) time.
 
 func TestFrozenHostCostsOneHedgeAndAnswersOnceThawed(t *testing.T) {
 	for name, tt := range map[string]struct {
-		hosts   int
-		without safeguards
-		holds   bool
+		hosts, cap int
+		without    safeguards
+		holds      bool
 	}{
 		"three hosts":  {hosts: 3, holds: true},
 		"twelve hosts": {hosts: 12, holds: true},
-		"control: three hosts, suspects not avoided": {hosts: 3, without: safeguards{suspects: true}},
+		// The price alone would do, were it not for the cap.
+		"groups of 17": {hosts: 3, cap: 17, holds: true},
+		"control: groups of 17, suspects not avoided": {hosts: 3, cap: 17, without: safeguards{suspects: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -46,6 +49,7 @@ func TestFrozenHostCostsOneHedgeAndAnswersOnceThawed(t *testing.T) {
 				c.record = false
 				c.set("h1", frozen(c.usual, 10*second, 40*second))
 				b := newBench(t, newRing(t, tt.hosts, 3, 3), c, func(cfg *Config) { cfg.without = tt.without })
+				b.cap = tt.cap
 				all := b.load(20*time.Millisecond, 45*second, 50, 125*time.Millisecond)
 
 				require.Zero(t, lost(between(all, 0, 10*second)))
@@ -56,10 +60,11 @@ func TestFrozenHostCostsOneHedgeAndAnswersOnceThawed(t *testing.T) {
 				again := answersFrom(b, all, "h1", 40*second) - 40*second
 				t.Logf("slowest: usual %v, first 100 ms %v, while frozen %v; extra sub-queries %.2f %%; answers %v after the thaw; lost %d",
 					usual, first, rest, 100*extra, again, lost(all))
-				assert.Equal(t, tt.holds, lost(all) == 0)
-				assert.Equal(t, tt.holds, first <= usual+20*time.Millisecond && rest <= usual+20*time.Millisecond)
+				assert.Zero(t, lost(all))
+				assert.LessOrEqual(t, first, usual+20*time.Millisecond)
+				assert.Equal(t, tt.holds, rest <= usual+5*time.Millisecond)
+				assert.Equal(t, tt.holds, extra <= 0.005)
 				if tt.holds {
-					assert.LessOrEqual(t, extra, 0.05)
 					assert.LessOrEqual(t, again, second)
 				}
 			})
@@ -83,6 +88,7 @@ func TestLimpingHostIsAvoided(t *testing.T) {
 					return took, err
 				})
 				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) { cfg.without.suspects = without })
+				b.cap = 17 // else the price alone would do
 				all := b.load(20*time.Millisecond, 75*second, 50, 125*time.Millisecond)
 				limped := between(all, 10*second, 70*second)
 				late := 0
@@ -271,10 +277,11 @@ func TestBadKeyFailsAlone(t *testing.T) {
 // well hosts then hangs for seconds, while all others are answered in time.
 func TestHangingReadsDoNotMakeAHostSuspect(t *testing.T) {
 	long(t)
+	const seeds, samples = 12, 20 * time.Millisecond
 	for name, without := range map[string]bool{"overtaken": false, "control: whatever is owed counts": true} {
 		t.Run(name, func(t *testing.T) {
-			total := 0
-			for seed := range uint64(12) {
+			total, suspected := 0, 0
+			for seed := range uint64(seeds) {
 				synctest.Test(t, func(t *testing.T) {
 					rng := rand.New(rand.NewPCG(seed, 6))
 					c := newCluster(usually(rng))
@@ -292,13 +299,114 @@ func TestHangingReadsDoNotMakeAHostSuspect(t *testing.T) {
 					b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) {
 						cfg.without.overtaking = without
 					})
+					var watch sync.WaitGroup
+					watch.Go(func() {
+						for range 40 * second / samples {
+							time.Sleep(samples)
+							for _, h := range []string{"h0", "h2"} {
+								if b.stateOf(h) == Suspect {
+									suspected++
+								}
+							}
+						}
+					})
 					total += lost(b.load(20*time.Millisecond, 40*second, 50, second))
+					watch.Wait()
 				})
 			}
-			t.Logf("lost %d of 18000", total)
-			// Both hosts hang for the same keys once in 10,000 groups, which nothing
-			// can help: 4 are to be expected.
-			assert.Equal(t, !without, total <= 10)
+			share := float64(suspected) / float64(seeds*2*(30*second/samples))
+			t.Logf("lost %d of 18000, the well hosts suspected for %.3f of the time", total, share)
+			// The fault lasts for 30 s. Seen: 0.07 and, without, 0.20.
+			assert.Equal(t, !without, share < 0.13)
+			if !without {
+				// Both hosts hang for the same keys once in 10,000 groups, which
+				// nothing can help: 4 are to be expected.
+				assert.LessOrEqual(t, total, 16)
+			}
+		})
+	}
+}
+
+// Every answer of one host comes 30 ms late, and a few in a hundred of any host do
+// for reasons of their own, so that the others are in trouble now and then, too.
+func TestDistantHostIsLeftAlone(t *testing.T) {
+	long(t)
+	for name, tt := range map[string]struct {
+		stragglers float64
+		without    bool
+	}{
+		"3 % stragglers":                          {0.03, false},
+		"8 % stragglers":                          {0.08, false},
+		"control: one of many in trouble":         {0.03, true},
+		"control: has had too little, stragglers": {0.08, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			felt := 0
+			for seed := range uint64(3) {
+				synctest.Test(t, func(t *testing.T) {
+					rng := rand.New(rand.NewPCG(seed, 6))
+					usual := func(_ time.Duration, keys int) (time.Duration, error) {
+						took := 2*time.Millisecond + time.Duration(keys)*time.Duration(50_000+rng.IntN(200_000))
+						if rng.Float64() < tt.stragglers {
+							took += time.Duration(10+rng.IntN(40)) * time.Millisecond
+						}
+						return took, nil
+					}
+					c := newCluster(usual)
+					c.record = false
+					b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) { cfg.without.slow = tt.without })
+					b.load(20*time.Millisecond, 10*second, 50, second)
+					c.set("h1", func(at time.Duration, keys int) (time.Duration, error) {
+						took, err := usual(at, keys)
+						return took + 30*time.Millisecond, err
+					})
+					b.load(20*time.Millisecond, 10*second, 50, second)
+					all := b.load(20*time.Millisecond, 20*second, 50, second)
+					for _, o := range all {
+						if o.took > 30*time.Millisecond {
+							felt++
+						}
+					}
+				})
+			}
+			t.Logf("%d of 3000 lookups took longer than 30 ms", felt)
+			// Seen: 35 and 500, without 2,950 and 2,500.
+			assert.Equal(t, !tt.without, felt < 1200)
+		})
+	}
+}
+
+// Hosts in trouble are avoided while they are at most a third; beyond it only those
+// that are slow, while these are.
+func TestWhoIsAvoidedInACrowd(t *testing.T) {
+	for name, tt := range map[string]struct {
+		relative [3]float64 // of hosts that are probed, 0 for one that is well
+		without  bool
+		want     [3]bool
+	}{
+		"one in trouble":                     {[3]float64{0, 1, 0}, false, [3]bool{false, true, false}},
+		"two in trouble, as fast as usual":   {[3]float64{1, 1, 0}, false, [3]bool{}},
+		"two in trouble, one of them slow":   {[3]float64{1, 6, 0}, false, [3]bool{false, true, false}},
+		"control: slow or not":               {[3]float64{1, 6, 0}, true, [3]bool{}},
+		"three in trouble, one of them slow": {[3]float64{1, 6, 1}, false, [3]bool{false, true, false}},
+		"two in trouble, both slow":          {[3]float64{6, 6, 0}, false, [3]bool{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, newRing(t, 3, 3, 3), newCluster(after(time.Millisecond)), func(cfg *Config) { cfg.without.slow = tt.without })
+				v := b.view(b.ring)
+				for i, relative := range tt.relative {
+					if relative > 0 {
+						h := v.hosts[i]
+						h.current.Store(int32(stateProbing))
+						h.relative.Store(math.Float64bits(relative))
+						h.relativeAt.Store(uint64(b.now()))
+					}
+				}
+				var s survey
+				b.look(v, nil, &s)
+				assert.Equal(t, tt.want[:], s.avoid)
+			})
 		})
 	}
 }

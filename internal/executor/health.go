@@ -105,7 +105,7 @@ func (h *host) health(now int64) HostHealth {
 		InflightKeys:       int(h.keys.Load()),
 		InflightSubQueries: int(h.subQueries.Load()),
 		Latency:            time.Duration(math.Float64frombits(h.latency.Load()) * float64(time.Second)),
-		Price:              h.price(now),
+		Price:              h.price(h.relativeNow(now), now),
 		Failures:           h.trouble.failures,
 		SubQueries:         h.counts.subQueries.Load(),
 		Hedges:             h.counts.hedges.Load(),

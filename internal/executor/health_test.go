@@ -422,19 +422,30 @@ func BenchmarkExecute(bb *testing.B) {
 	})
 }
 
-// A host that answers is kept at work; one that refuses its probes, which takes no
-// time, is not asked again with every lookup.
-func TestOnlyAHostThatAnswersIsProbedOften(t *testing.T) {
+// A host that answers slowly is kept at work; one that is as fast as usual is not, nor
+// one that refuses its probes, which takes no time: that would be a probe with every
+// lookup.
+func TestOnlyAHostThatAnswersSlowlyIsProbedOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, newRing(t, 3, 3, 3), newCluster(after(time.Millisecond)), nil)
-		b.lookup(50, second)
+		for range 100 { // enough to know what is usual
+			b.lookup(50, second)
+		}
 		h := b.view(b.ring).hosts[0]
 		h.current.Store(int32(stateProbing))
 		h.trouble.strikes = mostGood
-		for answers, want := range map[bool]int64{true: 3 * int64(time.Millisecond), false: h.gap()} {
+		for _, c := range []struct {
+			took    time.Duration
+			answers bool
+			want    int64
+		}{
+			{10 * time.Millisecond, true, 3 * int64(10*time.Millisecond)},
+			{time.Millisecond, true, h.gap()},
+			{10 * time.Millisecond, false, h.gap()},
+		} {
 			now := b.now()
-			h.rest(&flight{host: h, sent: now - int64(time.Millisecond)}, answers, now)
-			assert.Equal(t, want, h.probeAt.Load()-now)
+			h.rest(&flight{host: h, table: b.state(), keys: mostProbeKeys, sent: now - int64(c.took)}, c.answers, now)
+			assert.Equal(t, c.want, h.probeAt.Load()-now, "an answer after %v: %t", c.took, c.answers)
 		}
 	})
 }

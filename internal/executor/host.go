@@ -135,9 +135,10 @@ const (
 	stallGap      = int64(50 * time.Millisecond)
 )
 
-// price is what it costs to ask the host now, relative to a usual idle one.
-func (h *host) price(now int64) float64 {
-	p := h.relativeNow(now) * (1 + float64(h.keys.Load())/keysPerPrice)
+// price is what it costs to ask the host now, relative to a usual idle one, from
+// what relativeNow returned.
+func (h *host) price(relative float64, now int64) float64 {
+	p := relative * (1 + float64(h.keys.Load())/keysPerPrice)
 	if left := h.slowUntil.Load() - now; left > 0 {
 		p *= 1 + slowStartPrice*float64(left)/float64(h.executor.limits.SlowStart)
 	}
@@ -157,7 +158,7 @@ func (h *host) learn(f *flight, took time.Duration, now int64) {
 	}
 	h.latency.Store(math.Float64bits(seconds + relativeWeight*(took.Seconds()-seconds)))
 
-	usual, ok := f.table.latencies.Median(f.keys)
+	usual, ok := f.table.latencies.Usual(0.5, f.keys)
 	if !ok || usual <= 0 {
 		return
 	}

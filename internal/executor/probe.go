@@ -89,9 +89,9 @@ func (e *Executor) ask(v *view, h *host, req *Request, keys []partition.Key) {
 }
 
 // rest spaces the probes of a host that is not ejected; those of one that is are
-// spaced by its backoff. A host that answers its probes works at most a quarter of its time:
-// one that was restarted is slow until it has worked for a while (its code is
-// compiled, its caches fill), and would stay so if it were left alone.
+// spaced by its backoff. A host that answers its probes slowly works at most a quarter
+// of its time: one that was restarted is slow until it has worked for a while (its code
+// is compiled, its caches fill), and would stay so if it were left alone.
 func (h *host) rest(f *flight, answers bool, now int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,10 +100,17 @@ func (h *host) rest(f *flight, answers bool, now int64) {
 		h.probeAt.Store(now + int64(suspectGap))
 	case stateProbing:
 		gap := h.gap()
-		if answers && !h.executor.without.warming {
+		if answers && cold(f, now) && !h.executor.without.warming {
 			gap = min(gap, 3*(now-f.sent))
 		}
 		h.probeAt.Store(now + gap)
 	case stateHealthy, stateEjected:
 	}
+}
+
+// cold reports whether a probe took several times what is usual for its keys. Further
+// ones between those that count would only be load for a host that is well again.
+func cold(f *flight, now int64) bool {
+	usual, ok := f.table.latencies.Usual(0.5, f.keys)
+	return !ok || now-f.sent > coldRelative*int64(usual)
 }

@@ -101,5 +101,9 @@ func (t *TableState) suspectAfter(delay time.Duration, size int) time.Duration {
 	if delay <= 0 {
 		delay = hedge.Fallback
 	}
-	return max(delay, 3*t.latencies.Quantile(0.95, size))
+	most := t.latencies.Quantile(0.95, size)
+	if usual, ok := t.latencies.Usual(0.95, size); ok {
+		most = usual
+	}
+	return max(delay, 3*most)
 }

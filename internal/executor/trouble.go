@@ -9,6 +9,9 @@ import (
 const (
 	// mostProbeKeys is a third of the 50 keys of a usual lookup.
 	mostProbeKeys = 16
+	// coldRelative times the usual latency of so many keys, and a host that is probed
+	// is warmed up.
+	coldRelative = 3
 	// probeTimeout is how long a probe waits, and suspectGap how long after it
 	// the next one is sent while the host owes older answers. Together they are
 	// how long it takes at most to see that a host answers again which has lost

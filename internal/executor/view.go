@@ -80,11 +80,16 @@ func (e *Executor) newView(r *ring.Ring, views []*view) *view {
 	return v
 }
 
-// survey is what a plan needs to know of the hosts at one moment.
+// survey is what a plan needs to know of the hosts at one moment, by their index.
 type survey struct {
+	// price is what asking the host costs, relative to a usual idle one; relative is
+	// the part of it that its latencies make, and slow says that this is much.
 	price    []float64
+	relative []float64
+	slow     []bool
 	avoid    []bool
 	stalled  []bool
+	// stressed says that so many hosts are late that it is load.
 	stressed bool
 }
 
@@ -98,45 +103,75 @@ const (
 	shareLeast, shareMost = 0.5, 2
 	// slowStartPrice is what slow start adds to a price at its beginning.
 	slowStartPrice = 4
+	// slowRelative is how many times slower than usual a host is that nobody takes for
+	// one of many in trouble, nor for one that has had too little. A single stall does
+	// not make a host as slow as that.
+	slowRelative = 4
 )
 
-// look surveys the hosts of a view: what each costs, and which to avoid. The share
-// of a host is compared with the hosts that are as near: were all compared with
-// all, the near ones, which are meant to be sent more, would cost more for it. It
-// takes no locks, except when a host is found to have become suspect.
+// look surveys the hosts of a view: what each costs, and which to avoid. It takes no
+// locks, except when a host is found to have become suspect.
 func (e *Executor) look(v *view, near []bool, s *survey) {
 	now := e.now()
-	n := len(v.hosts)
-	s.price = slices.Grow(s.price[:0], n)[:n]
-	s.avoid = slices.Grow(s.avoid[:0], n)[:n]
-	s.stalled = slices.Grow(s.stalled[:0], n)[:n]
-	for i := range n {
-		s.price[i], s.avoid[i], s.stalled[i] = 1, false, false
-	}
+	s.reset(len(v.hosts))
 	e.findStalled(v, now, s)
-	late, recovering := 0, 0
-	var total, count [2]float64 // of the hosts that are not near, and that are
-	lookup := e.lookups.Load()
+	late, recovering, slow := 0, 0, 0
 	for _, i := range v.data {
 		h := v.hosts[i]
+		s.relative[i] = h.relativeNow(now)
+		s.slow[i] = s.relative[i] >= slowRelative && !e.without.slow
+		recovers := h.is(stateSuspect, stateProbing)
 		if s.stalled[i] {
 			// Neither a sign of load nor a neighbour's trouble.
 		} else if h.late(now) {
 			late++
-		} else if h.is(stateSuspect, stateProbing) {
+		} else if recovers {
 			recovering++
 		}
-		s.price[i] = h.sent.at(lookup)
-		c := class(near, i)
-		total[c] += s.price[i]
-		count[c]++
+		if recovers && s.slow[i] {
+			slow++
+		}
 	}
 	s.stressed = late > v.third()
+	crowded := late+recovering > v.third()
+	e.findPrices(v, near, now, s)
 	for _, i := range v.data {
-		h := v.hosts[i]
-		c := class(near, i)
-		s.price[i] = h.price(now) * balance(s.price[i], total[c]/count[c])
-		s.avoid[i] = e.avoids(h, now, s.stalled[i], s.stressed, late+recovering > v.third())
+		// In a crowd the slow are avoided all the same, unless these are a crowd.
+		s.avoid[i] = e.avoids(v.hosts[i], now, s.stalled[i], s.stressed, crowded && (!s.slow[i] || slow > v.third()))
+	}
+}
+
+func (s *survey) reset(n int) {
+	s.price = slices.Grow(s.price[:0], n)[:n]
+	s.relative = slices.Grow(s.relative[:0], n)[:n]
+	s.slow = slices.Grow(s.slow[:0], n)[:n]
+	s.avoid = slices.Grow(s.avoid[:0], n)[:n]
+	s.stalled = slices.Grow(s.stalled[:0], n)[:n]
+	for i := range n {
+		s.price[i], s.relative[i], s.slow[i], s.avoid[i], s.stalled[i] = 1, 1, false, false, false
+	}
+}
+
+// findPrices sets what each host costs. The share of a host is compared with the hosts
+// that are as near: were all compared with all, the near ones, which are meant to be
+// sent more, would cost more for it. A slow host is compared with none, for it is meant
+// to be sent less: it would be cheap for having had little, and the others dear.
+func (e *Executor) findPrices(v *view, near []bool, now int64, s *survey) {
+	var total, count [2]float64 // of the hosts that are not near, and that are
+	lookup := e.lookups.Load()
+	for _, i := range v.data {
+		s.price[i] = v.hosts[i].sent.at(lookup)
+		if c := class(near, i); !s.slow[i] {
+			total[c] += s.price[i]
+			count[c]++
+		}
+	}
+	for _, i := range v.data {
+		share := 1.0
+		if c := class(near, i); !s.slow[i] {
+			share = balance(s.price[i], total[c]/count[c])
+		}
+		s.price[i] = v.hosts[i].price(s.relative[i], now) * share
 	}
 }
 

@@ -136,10 +136,11 @@ type Allowance struct {
 // The limits of an Allowance besides the ratio of keys.
 const (
 	// SubQueryRatio is the share of sub-queries that may be hedges.
-	SubQueryRatio   = 0.05
+	SubQueryRatio = 0.05
+	// SubQueryBurst is how many sub-queries can be saved up for hedges at most.
+	SubQueryBurst   = 200
 	keyBurst        = 1000
 	keyFloor        = 5
-	subQueryBurst   = 200
 	subQueryFloor   = 1
 	largestKeyRatio = 1
 	// keyReserve and subQueryReserve are left for hosts that stand still.
@@ -158,7 +159,7 @@ func NewAllowance(ratio float64) *Allowance {
 	}
 	return &Allowance{
 		keys:       NewBudget(Limits{Ratio: ratio, Burst: keyBurst, Floor: keyFloor}),
-		subQueries: NewBudget(Limits{Ratio: subQueries, Burst: subQueryBurst, Floor: subQueryFloor}),
+		subQueries: NewBudget(Limits{Ratio: subQueries, Burst: SubQueryBurst, Floor: subQueryFloor}),
 	}
 }
 

@@ -161,7 +161,7 @@ func TestQuantileFallsBackUntilItKnows(t *testing.T) {
 	assert.Equal(t, Fallback, l.Quantile(0.99, 10), "nothing is known")
 	observe(1, 30*time.Millisecond, 99)
 	assert.Equal(t, Fallback, l.Quantile(0.99, 10), "99 answers are not enough for 99p")
-	_, ok := l.Median(10)
+	_, ok := l.Usual(0.5, 10)
 	assert.False(t, ok)
 	observe(1, 30*time.Millisecond, 1)
 	near(30*time.Millisecond, l.Quantile(0.99, 10), "a smaller class is a lower bound")
@@ -169,9 +169,14 @@ func TestQuantileFallsBackUntilItKnows(t *testing.T) {
 	near(50*time.Millisecond, l.Quantile(0.99, 10), "a larger class is an upper bound, and better")
 	observe(8, 5*time.Millisecond, 100)
 	near(5*time.Millisecond, l.Quantile(0.99, 10), "the class itself")
-	median, ok := l.Median(11)
+	median, ok := l.Usual(0.5, 11)
 	assert.True(t, ok)
 	near(5*time.Millisecond, median, "the class of 8 to 11 keys")
+	observe(7, 40*time.Millisecond, 100)
+	median, ok = l.Usual(0.5, 7)
+	assert.True(t, ok)
+	near(5*time.Millisecond, median, "larger groups take no less, so 40 ms are of a slow host")
+	near(40*time.Millisecond, l.Quantile(0.5, 7), "what was seen of the class")
 
 	var small Latencies
 	for range 100 {

@@ -60,10 +60,19 @@ func (l *Latencies) Quantile(p float64, size int) time.Duration {
 	return Fallback
 }
 
-// Median returns what a group of about this size costs, and whether enough were
-// seen to say.
-func (l *Latencies) Median(size int) (time.Duration, bool) {
-	return l.classes[classOf(size)].quantile(0.5)
+// Usual returns what a fraction p of the groups of about this size take no longer
+// than on hosts that are well, and whether enough were seen to say. It is the least
+// of what was seen of this size and of larger ones, which take no less: a slow host
+// is given small groups, until most of that size are its own.
+func (l *Latencies) Usual(p float64, size int) (time.Duration, bool) {
+	at := classOf(size)
+	least, ok := l.classes[at].quantile(p)
+	for i := at + 1; ok && i < len(l.classes); i++ {
+		if d, enough := l.classes[i].quantile(p); enough {
+			least = min(least, d)
+		}
+	}
+	return least, ok
 }
 
 // Sized are the latencies of groups of one size.

@@ -18,7 +18,9 @@ const shut = math.MaxInt32
 
 // limit is the cap in keys. The one that the planner chooses follows the number
 // of keys, but leaves each host no more than its part of them, where a host that
-// is dearer than most counts as the part of a host that its price says.
+// is dearer than most counts as the part of a host that lets it end with the others:
+// (smallestCap + part × each) × price is what (smallestCap + each) × usual is. Else
+// every lookup would ask it for a few keys, and wait for them.
 func (s *scratch) limit(asked int) int32 {
 	keys := len(s.start) - 1
 	switch {
@@ -32,9 +34,11 @@ func (s *scratch) limit(asked int) int32 {
 		inverse += 1 / s.hosts[i].price
 	}
 	usual := float64(len(s.hosts)) / inverse // harmonic mean: an outlier above barely moves it
+	each := float64(keys) / float64(len(s.hosts))
 	hosts := 0.0
 	for i := range s.hosts {
-		hosts += min(1, usual/s.hosts[i].price)
+		part := usual / s.hosts[i].price
+		hosts += min(1, max(0, part-(1-part)*smallestCap/each))
 	}
 	even := math.Ceil(float64(keys)/max(hosts, 1) - 1e-9)
 	return int32(max(smallestCap, math.Ceil(math.Sqrt(capPerKey*float64(keys))), even))

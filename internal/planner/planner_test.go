@@ -134,7 +134,9 @@ func TestMakeCapZero(t *testing.T) {
 		"an even part where the root would be less":             {500, 6, nil, 84},
 		"no smaller than what a sub-query costs":                {8, 12, nil, 6},
 		"a host that is 100 times dearer counts for no host":    {50, 3, []float64{1, 1, 100}, 25},
-		"a host at twice the price counts for little over half": {500, 3, []float64{1, 1, 2}, 193},
+		"a host at twice the price counts for little over half": {500, 3, []float64{1, 1, 2}, 194},
+		"a host whose part is less than a sub-query costs":      {50, 3, []float64{1, 1, 6}, 25},
+		"the same of many keys":                                 {500, 3, []float64{1, 1, 6}, 227},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var all []ring.HostIndex

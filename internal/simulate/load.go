@@ -75,6 +75,24 @@ func (t *tally) over(d time.Duration) float64 {
 	return float64(len(t.took)-i) / float64(len(t.took))
 }
 
+// add takes another tally into this one, as if its load had followed.
+func (t *tally) add(more *tally) {
+	if t.start.IsZero() {
+		t.start = more.start
+	}
+	t.took = append(t.took, more.took...)
+	slices.Sort(t.took)
+	t.seconds += more.seconds
+	t.asked += more.asked
+	t.read += more.read
+	t.failed += more.failed
+	t.lookups += more.lookups
+	t.subQueries += more.subQueries
+	t.hedges += more.hedges
+	t.failovers += more.failovers
+	t.partial += more.partial
+}
+
 // run drives the load to its end. It must be called in a bubble of synctest.
 func (c *trial) run() *tally {
 	s := newServers(c.serve)

@@ -24,8 +24,13 @@ type Cluster struct {
 	// Load is the share of the read threads, above 0 and below 1, that lookups by
 	// owner keep busy on healthy nodes.
 	Load float64
-	// Lookups are how many each policy makes; a fiftieth of them is warm-up.
+	// Lookups are how many each policy makes of each draw; a fiftieth of them is
+	// warm-up.
 	Lookups int
+	// Draws are how many rings, each with keys, arrivals and troubles of its own, are
+	// taken together; at least 1. Few nodes are in trouble seldom, and then it matters
+	// much whether two are at once.
+	Draws int
 }
 
 // PausesAndLimpingNodes compares policies on clusters whose nodes pause (garbage
@@ -60,11 +65,34 @@ func PausesAndLimpingNodes(o Options, clusters []Cluster, bubble Bubble) (*repor
 func (c Cluster) String() string { return fmt.Sprintf("%d nodes, %.0f %%", c.Nodes, 100*c.Load) }
 
 func pauseRows(o Options, c Cluster, bubble Bubble) ([]row, error) {
-	r, placement, err := layout{nodes: c.Nodes, racks: 3, vnodes: 16, choice: allocated}.build(rand.New(rand.NewPCG(o.Seed, 3)))
+	least, err := hedge.ParsePolicy("MIN(99p,15ms)")
 	if err != nil {
 		return nil, err
 	}
-	least, err := hedge.ParsePolicy("MIN(99p,15ms)")
+	var rows []row
+	for _, p := range []policy{
+		{name: "owner, plain", grouping: planner.Owner, plain: true},
+		{name: "owner, NONE", grouping: planner.Owner},
+		{name: "cover, 15ms, 2 %", hedge: hedge.Fixed(pauseDelay), budget: 0.02},
+		{name: "cover, MIN(99p,15ms), 2 %", hedge: least, budget: 0.02},
+	} {
+		all := new(tally)
+		for draw := range c.Draws {
+			got, err := pauseTrial(o.Seed+uint64(draw), c, p, bubble)
+			if err != nil {
+				return nil, err
+			}
+			all.add(got)
+		}
+		o.progress("%s: %s", c, all.line(p.name))
+		rows = append(rows, row{policy: p.name, condition: c.String(), tally: all})
+	}
+	return rows, nil
+}
+
+// pauseTrial makes the lookups of one draw.
+func pauseTrial(seed uint64, c Cluster, p policy, bubble Bubble) (*tally, error) {
+	r, placement, err := layout{nodes: c.Nodes, racks: 3, vnodes: 16, choice: allocated}.build(rand.New(rand.NewPCG(seed, 3)))
 	if err != nil {
 		return nil, err
 	}
@@ -80,25 +108,15 @@ func pauseRows(o Options, c Cluster, bubble Bubble) ([]row, error) {
 	}
 	// Troubles go on for half as long again as the arrivals, for what is queued.
 	until := time.Duration(1.5 * float64(c.Lookups) / rate * float64(time.Second))
-	var rows []row
-	for _, p := range []policy{
-		{name: "owner, plain", grouping: planner.Owner, plain: true},
-		{name: "owner, NONE", grouping: planner.Owner},
-		{name: "cover, 15ms, 2 %", hedge: hedge.Fixed(pauseDelay), budget: 0.02},
-		{name: "cover, MIN(99p,15ms), 2 %", hedge: least, budget: 0.02},
-	} {
-		var got *tally
-		bubble(func() {
-			got = (&trial{
-				ring: r, placement: placement, policy: p, keys: pauseKeys, rate: rate,
-				serve:   m.newNodes(ids, until, rand.New(rand.NewPCG(o.Seed, 4))),
-				lookups: c.Lookups, warmup: c.Lookups / 50, seed: o.Seed,
-			}).run()
-		})
-		o.progress("%s: %s", c, got.line(p.name))
-		rows = append(rows, row{policy: p.name, condition: c.String(), tally: got})
-	}
-	return rows, nil
+	var got *tally
+	bubble(func() {
+		got = (&trial{
+			ring: r, placement: placement, policy: p, keys: pauseKeys, rate: rate,
+			serve:   m.newNodes(ids, until, rand.New(rand.NewPCG(seed, 4))),
+			lookups: c.Lookups, warmup: c.Lookups / 50, seed: seed,
+		}).run()
+	})
+	return got, nil
 }
 
 func pow(x float64, n int) float64 {

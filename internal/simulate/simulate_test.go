@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -75,14 +76,15 @@ func TestTailAtScale(t *testing.T) {
 }
 
 func TestPausesAndLimpingNodes(t *testing.T) {
-	clusters := []Cluster{{Nodes: 12, Load: 0.5, Lookups: 10_000}}
+	clusters := []Cluster{{Nodes: 12, Load: 0.5, Lookups: 10_000, Draws: 1}}
 	if long() {
 		clusters = nil
-		for _, nodes := range []int{3, 12, 48, 100} {
+		for nodes, draws := range map[int]int{3: 6, 12: 3, 48: 1, 100: 1} {
 			for _, load := range []float64{0.3, 0.5, 0.7} {
-				clusters = append(clusters, Cluster{nodes, load, 20_000})
+				clusters = append(clusters, Cluster{nodes, load, 20_000, draws})
 			}
 		}
+		slices.SortStableFunc(clusters, func(a, b Cluster) int { return a.Nodes - b.Nodes })
 	}
 	r, err := PausesAndLimpingNodes(options(t, "make bench-tail"), clusters, virtual(t))
 	require.NoError(t, err)
