@@ -47,8 +47,11 @@ func (s *Server) adminHandler() http.Handler {
 }
 
 // serveReady says whether the proxy takes lookups, and why not. Kubernetes then
-// sends none; it does not restart the process, as it would for /livez.
+// sends none; it does not restart the process, as it would for /livez. Watchers of the
+// gRPC health service are told first: whoever reads that this proxy is ready may stop
+// another.
 func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
+	s.health.refresh()
 	if reason := s.unready(); reason != "" {
 		writeText(w, http.StatusServiceUnavailable, "not ready: "+reason+"\n")
 		return

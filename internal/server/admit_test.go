@@ -25,7 +25,7 @@ import (
 )
 
 // controller returns an admission of which the given number of keys is taken.
-func controller(t *testing.T, taken int) *admission.Controller {
+func controller(t testing.TB, taken int) *admission.Controller {
 	t.Helper()
 	c, err := admission.New(admission.Config{Limits: admission.DefaultLimits(),
 		Tables: map[string]admission.Promise{"ks.products": {Target: time.Second, Percentile: 95}}})

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
@@ -116,6 +118,23 @@ func BenchmarkDecode50Keys(b *testing.B) {
 func encodeAll(b *testing.B, encode keyEncoder) {
 	for i := range 50 {
 		if _, err := encode(i); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRefuse50Keys is a lookup that is refused for overload, over a connection
+// in memory, client included. What a proxy of ten times its load does most of is
+// this.
+func BenchmarkRefuse50Keys(b *testing.B) {
+	d := open(b, Deps{Admission: controller(b, 1<<20), Lookup: &fake{tables: []*lookup.Table{products(b)}}})
+	in := &qosproxyv1.BatchGetRequest{Keyspace: "ks", Table: "products"}
+	for i := range 50 {
+		in.Keys = append(in.Keys, key(text(fmt.Sprintf("sku-%d", i))))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := d.rpc.BatchGet(b.Context(), in); status.Code(err) != codes.ResourceExhausted {
 			b.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/health"
@@ -10,29 +11,44 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// healthInterval is how often watchers of the health service learn of a change.
-const healthInterval = time.Second
+// healthInterval is how often it is looked whether watchers of the health service are
+// to learn of a change. Who replaces proxies in turn goes on when one is ready, and
+// clients that balance by health must know that one by then.
+const healthInterval = 50 * time.Millisecond
 
 // healthServer is health v1 in which "" and qosproxy.v1.QosProxy are SERVING
 // exactly while the proxy is ready.
 type healthServer struct {
 	*health.Server
 	unready func() string
+
+	mu    sync.Mutex
+	state healthpb.HealthCheckResponse_ServingStatus // what was set last
 }
 
 func newHealthServer(unready func() string) *healthServer {
 	h := &healthServer{Server: health.NewServer(), unready: unready}
-	h.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
-	h.SetServingStatus(qosproxyv1.QosProxy_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_NOT_SERVING)
+	h.set(healthpb.HealthCheckResponse_NOT_SERVING)
 	return h
 }
 
 // refresh takes over the state of this moment. After Shutdown it has no effect.
 func (h *healthServer) refresh() {
-	state := healthpb.HealthCheckResponse_SERVING
-	if h.unready() != "" {
-		state = healthpb.HealthCheckResponse_NOT_SERVING
+	if h.unready() == "" {
+		h.set(healthpb.HealthCheckResponse_SERVING)
+	} else {
+		h.set(healthpb.HealthCheckResponse_NOT_SERVING)
 	}
+}
+
+// set wakes watchers, who may be many, for a change only.
+func (h *healthServer) set(state healthpb.HealthCheckResponse_ServingStatus) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state == state {
+		return
+	}
+	h.state = state
 	h.SetServingStatus("", state)
 	h.SetServingStatus(qosproxyv1.QosProxy_ServiceDesc.ServiceName, state)
 }

@@ -188,6 +188,12 @@ func TestHealthFollowsReadiness(t *testing.T) {
 
 	<-reason
 	reason <- ""
+	code, _ = browse(t, "http://"+s.Addr("admin").String()+"/readyz")
+	assert.Equal(t, http.StatusOK, code)
+	s.health.mu.Lock()
+	told := s.health.state
+	s.health.mu.Unlock()
+	assert.Equal(t, healthpb.HealthCheckResponse_SERVING, told, "watchers know what /readyz says")
 	seen, err = watch.Recv()
 	require.NoError(t, err)
 	assert.Equal(t, healthpb.HealthCheckResponse_SERVING, seen.GetStatus())
