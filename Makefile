@@ -84,9 +84,11 @@ VERDICTS ?= $(REPORTS)/chaos
 
 EXPERIMENT = $(BIN)/qosproxy bench experiment $(@:bench-%=%) --dir $(REPORTS) $(BENCH)
 
-.PHONY: bench-all bench-targeting bench-row-cache bench-coordinators bench-speculation bench-sizing bench-replication bench-vnodes bench-node-local
-bench-all: bench-targeting bench-row-cache bench-coordinators bench-speculation bench-sizing bench-replication bench-vnodes bench-node-local bench-tail bench-rings ## every experiment of deploy/bench
+.PHONY: bench-all bench-targeting bench-targeting-vnodes bench-row-cache bench-coordinators bench-speculation bench-sizing bench-replication bench-vnodes bench-node-local
+bench-all: bench-targeting bench-targeting-vnodes bench-row-cache bench-coordinators bench-speculation bench-sizing bench-replication bench-vnodes bench-node-local bench-tail bench-rings ## every experiment of deploy/bench
 bench-targeting: build ## what a 50-key lookup costs Cassandra, by the way it is asked
+	$(EXPERIMENT)
+bench-targeting-vnodes: build ## the same with 1 and with 256 tokens a node
 	$(EXPERIMENT)
 bench-row-cache: build ## targeting and the row cache together
 	$(EXPERIMENT)

@@ -110,14 +110,15 @@ func newBenchExperiment() *cobra.Command {
 	)
 	var list strings.Builder
 	for _, e := range experiment.All {
-		fmt.Fprintf(&list, "  %-14s %s\n", e.Name, e.Title)
+		fmt.Fprintf(&list, "  %-18s %s\n", e.Name, e.Title)
 	}
 	cmd := &cobra.Command{
 		Use:   "experiment NAME...",
 		Short: "Repeat the measurements that the design rests on",
 		Long: `experiment boots the clusters that a measurement needs, runs it, and writes its report
-as JSON, HTML, Markdown and charts. On two cores each takes some minutes; --long takes
-more rounds and more cases.
+as JSON, HTML, Markdown and charts. On two cores each takes some minutes to half an
+hour, most of it until the nodes are warm; one that needs the same cluster as the one
+before takes that. --long takes more rounds and more cases.
 
 ` + strings.TrimRight(list.String(), "\n"),
 		Example: "  qosproxy bench experiment targeting\n  qosproxy bench experiment targeting row-cache --long --dir results",
@@ -125,12 +126,13 @@ more rounds and more cases.
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return experiment.Names(), cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (failed error) {
 			show := newBenchProgress(os.Stderr)
 			lab, err := newLab(show, seed)
 			if err != nil {
 				return err
 			}
+			defer func() { failed = errors.Join(failed, lab.Close()) }()
 			lab.Long = long
 			for _, name := range args {
 				e, err := experiment.Find(name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/qosproxy/qosproxy/internal/report"
@@ -90,26 +91,34 @@ func (c *Comparison) late() time.Duration {
 	return time.Duration(c.SLA.TargetSeconds * float64(time.Second))
 }
 
-// warm loads the contenders in turns, a stage each, until none gets faster by a
-// tenth from one turn to the next and the nodes' compilers have come to rest, or
-// each was loaded for Warmup. Nodes that have just been booted are many times slower
-// until their code is compiled, which takes the longer the more of them share a
-// machine.
+// warm loads the contenders in turns, a stage each, until a turn is no faster than
+// the one before by a twentieth and the nodes' compilers have come to rest, or each
+// was loaded for Warmup. Nodes that have just been booted are many times slower until
+// their code is compiled, which takes the longer the more of them share a machine; so
+// they are left alone after each turn until they have compiled what it called for.
 func (c *Comparison) warm(ctx context.Context, contenders []Contender, tell func(Progress)) error {
 	stage := min(c.Warmup, warmStage)
-	means := make([]float64, len(contenders))
-	faster := true
-	for turn := uint64(1); faster && time.Duration(turn)*stage <= c.Warmup && c.Warmup > 0; turn++ {
-		faster = false
-		for i, one := range contenders {
+	before := math.Inf(1)
+	for turn := uint64(1); time.Duration(turn)*stage <= c.Warmup && c.Warmup > 0; turn++ {
+		var latency, cpu, compiling float64
+		for _, one := range contenders {
 			tell(Progress{Contender: one, Rounds: c.Rounds})
 			// Other seeds than those of the rounds.
 			r, err := one.round(ctx, c.warmup(), stage, c.Seed-turn, c.late())
 			if err != nil {
 				return err
 			}
-			faster = faster || turn == 1 || r.Latency.Mean < 0.9*means[i] || r.Compiling()
-			means[i] = r.Latency.Mean
+			latency += math.Log(r.Latency.Mean) // so that the slow ones do not decide alone
+			all, jit := r.CassandraCPU()
+			cpu, compiling = cpu+all, compiling+jit
+		}
+		latency /= float64(len(contenders))
+		if latency > before+math.Log(0.95) && compiling <= cpu/20 {
+			return nil
+		}
+		before = latency
+		if err := contenders[0].Driver.meter.compiled(ctx, stage*time.Duration(len(contenders))); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -64,6 +64,40 @@ func (m Meter) read(ctx context.Context) (usage, error) {
 	return u, nil
 }
 
+// compiled waits until the nodes' compilers take less than a twentieth of a CPU, or
+// as long as given. Without nodes there is nothing to wait for.
+func (m Meter) compiled(ctx context.Context, longest time.Duration) error {
+	if m.Nodes == nil {
+		return nil
+	}
+	const look = time.Second
+	spent, err := m.compiling()
+	for range longest / look {
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(look):
+		}
+		before := spent
+		if spent, err = m.compiling(); spent-before < look.Seconds()/20 {
+			break
+		}
+	}
+	return err
+}
+
+// compiling returns the CPU seconds that the compilers of all nodes have spent.
+func (m Meter) compiling() (seconds float64, err error) {
+	nodes, err := m.Nodes()
+	for _, n := range nodes {
+		seconds += n.Compiling
+	}
+	return seconds, err
+}
+
 func (m Meter) readProxy(ctx context.Context, u *usage) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.Admin+"/metrics", nil)
 	if err != nil {

@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/qosproxy/qosproxy/internal/bench"
 	"github.com/qosproxy/qosproxy/internal/report"
@@ -14,13 +15,21 @@ var coordinators = Experiment{
 	Question: "Two nodes that hold no data (join_ring=false) can take the INs off the storage nodes, too. " +
 		"What do they and the data nodes spend on a lookup, against the proxy and the data nodes behind it?",
 	measure: measureCoordinators,
+	overview: &overview{
+		title: "CPU of all nodes per lookup, coordinators included",
+		kind:  report.Bars, y: "CPU per lookup, ms",
+		figure: report.CassandraCPU,
+		place: func(r *report.Run) (string, string) {
+			return strings.TrimSpace(r.Target + " " + r.Condition), "Cassandra"
+		},
+	},
 }
 
 func measureCoordinators(ctx context.Context, lab *Lab, r *report.Report) error {
 	r.Cluster = "6 nodes, RF 3, 3 racks, 16 vnodes, and 2 coordinators; LOCAL_ONE"
 	r.SLA = &operating
 	return lab.with(ctx, Layout{Nodes: 6, Racks: 3, VNodes: 16, Coordinators: 2}, func(s *Site) error {
-		if err := s.Load(ctx, products(), 3); err != nil {
+		if err := s.ensure(ctx, products(), 3); err != nil {
 			return err
 		}
 		owners, err := s.driver(ctx)

@@ -12,6 +12,12 @@ var nodeLocal = Experiment{
 	Title:    "NODE_LOCAL against LOCAL_ONE",
 	Question: "Cassandra 5.0 reads at NODE_LOCAL without planning replicas. What does that save when every group goes to an owner anyway?",
 	measure:  measureNodeLocal,
+	overview: &overview{
+		title: "CPU of Cassandra per lookup",
+		kind:  report.Bars, y: "CPU per lookup, ms",
+		figure: report.CassandraCPU,
+		place:  func(r *report.Run) (string, string) { return r.Condition, r.Target },
+	},
 }
 
 func measureNodeLocal(ctx context.Context, lab *Lab, r *report.Report) error {
@@ -19,7 +25,7 @@ func measureNodeLocal(ctx context.Context, lab *Lab, r *report.Report) error {
 	r.SLA = &operating
 	layout := Layout{Nodes: 6, Racks: 3, VNodes: 16, JVMArgs: []string{"-Dcassandra.enable_nodelocal_queries=true"}}
 	return lab.with(ctx, layout, func(s *Site) error {
-		if err := s.Load(ctx, products(), 3); err != nil {
+		if err := s.ensure(ctx, products(), 3); err != nil {
 			return err
 		}
 		var contenders []bench.Contender

@@ -16,6 +16,12 @@ var ownership = Experiment{
 	Title:    "vnodes and racks: who owns what, and how many sub-queries a lookup needs",
 	Question: "How even is the ring of six real nodes with 1, 16 and 256 tokens each, chosen for replication or drawn at random, and what does that make of a 50-key lookup?",
 	measure:  measureOwnership,
+	overview: &overview{
+		title: "Sub-queries per lookup of 50 keys, six nodes",
+		kind:  report.Bars, y: "sub-queries",
+		figure: report.SubQueries,
+		place:  func(r *report.Run) (string, string) { return r.Condition, r.Target },
+	},
 }
 
 func measureOwnership(ctx context.Context, lab *Lab, r *report.Report) error {
@@ -34,7 +40,7 @@ func measureOwnership(ctx context.Context, lab *Lab, r *report.Report) error {
 		err := lab.with(ctx, layout, func(s *Site) error {
 			p := products()
 			p.Partitions = 5000
-			if err := s.Load(ctx, p, 3); err != nil {
+			if err := s.ensure(ctx, p, 3); err != nil {
 				return err
 			}
 			row, err := lab.ownershipOf(ctx, s, r, layout)

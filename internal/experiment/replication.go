@@ -17,6 +17,12 @@ var replication = Experiment{
 	Title:    "Replication factor and one node down",
 	Question: "With RF 1, 2 and 3 on three nodes and one of them down: which keys are not answered, and what do rate and latency become?",
 	measure:  measureReplication,
+	overview: &overview{
+		title: "Lookups per second by replication factor",
+		kind:  report.Bars, y: "lookups/s",
+		figure: report.Rate,
+		place:  byLast,
+	},
 }
 
 func measureReplication(ctx context.Context, lab *Lab, r *report.Report) error {
@@ -30,7 +36,7 @@ func measureReplication(ctx context.Context, lab *Lab, r *report.Report) error {
 		for rf := 1; rf <= 3; rf++ {
 			p := products()
 			p.Keyspace, p.Partitions = fmt.Sprintf("bench_rf%d", rf), 10_000
-			if err := s.Load(ctx, p, rf); err != nil {
+			if err := s.ensure(ctx, p, rf); err != nil {
 				return err
 			}
 			d, err := s.driver(ctx)
@@ -47,6 +53,7 @@ func measureReplication(ctx context.Context, lab *Lab, r *report.Report) error {
 		if err != nil {
 			return err
 		}
+		s.worn = true
 		down := s.Cluster.Nodes()[2]
 		if err := down.Kill(); err != nil {
 			return err

@@ -16,15 +16,18 @@ var rowCache = Experiment{
 	Question: "With a skewed choice of keys and a row cache that holds the hot ones, how many lookups does the cluster hold within the SLA, " +
 		"asked by the proxy, against one IN without a row cache?",
 	measure: measureRowCache,
+	overview: &overview{
+		title: "CPU of Cassandra per lookup, skewed keys",
+		kind:  report.Bars, y: "CPU per lookup, ms",
+		figure: report.CassandraCPU,
+		place:  byTarget("no row cache, capacity", "row cache, capacity"),
+	},
 }
 
 func measureRowCache(ctx context.Context, lab *Lab, r *report.Report) error {
 	r.Cluster = "6 nodes, RF 3, 3 racks, 16 vnodes, zipf keys, LOCAL_ONE"
 	r.SLA = &operating
-	// The cache holds some of the 20,000 partitions, three copies of each on six
-	// nodes, so that four of five reads hit it.
-	layout := Layout{Nodes: 6, Racks: 3, VNodes: 16, YAML: map[string]any{"row_cache_size": "3MiB"}}
-	return lab.with(ctx, layout, func(s *Site) error {
+	return lab.with(ctx, sixNodes(16), func(s *Site) error {
 		var contenders []bench.Contender
 		for _, cached := range []bool{false, true} {
 			p := products()
@@ -34,7 +37,7 @@ func measureRowCache(ctx context.Context, lab *Lab, r *report.Report) error {
 				p.Table, condition = "products_cached", "row cache"
 				p.Options += " AND caching = {'keys': 'ALL', 'rows_per_partition': 'ALL'}"
 			}
-			if err := s.Load(ctx, p, 3); err != nil {
+			if err := s.ensure(ctx, p, 3); err != nil {
 				return err
 			}
 			d, err := s.driver(ctx)

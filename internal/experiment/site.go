@@ -31,11 +31,14 @@ type Site struct {
 	Admission bool
 
 	lab     *Lab
+	layout  Layout
 	proxies []*Proxy
 	drivers []*bench.Driver
+	tables  []string // what ensure has loaded
+	worn    bool     // no other experiment may use it
 }
 
-// Lab is where experiments are made.
+// Lab is where experiments are made. Close it.
 type Lab struct {
 	// Binary is the qosproxy that is measured.
 	Binary string
@@ -51,6 +54,19 @@ type Lab struct {
 	Loading func(done, all int)
 	// Progress is told of the measurement; nil tells nobody.
 	Progress func(bench.Progress)
+
+	// kept is the site of the last experiment, whose nodes are warm; may be nil.
+	kept *Site
+}
+
+// Close removes the cluster that was kept for a further experiment, if any.
+func (lab *Lab) Close() error {
+	if lab.kept == nil {
+		return nil
+	}
+	site := lab.kept
+	lab.kept = nil
+	return site.Close()
 }
 
 // Layout is a cluster to be booted.
@@ -94,7 +110,7 @@ func (lab *Lab) Boot(ctx context.Context, l Layout) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Site{Cluster: cluster, lab: lab}
+	s := &Site{Cluster: cluster, lab: lab, layout: l}
 	if s.Client, err = cassandra.Connect(ctx, s.Cassandra()); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -103,6 +119,15 @@ func (lab *Lab) Boot(ctx context.Context, l Layout) (*Site, error) {
 
 // Close ends everything that the site has started.
 func (s *Site) Close() error {
+	err := s.clear()
+	if s.Client != nil {
+		s.Client.Close()
+	}
+	return errors.Join(err, s.Cluster.Stop())
+}
+
+// clear ends drivers and proxies.
+func (s *Site) clear() error {
 	var errs []error
 	for _, d := range s.drivers {
 		d.Close()
@@ -110,10 +135,8 @@ func (s *Site) Close() error {
 	for _, p := range slices.Backward(s.proxies) {
 		errs = append(errs, p.Stop())
 	}
-	if s.Client != nil {
-		s.Client.Close()
-	}
-	return errors.Join(append(errs, s.Cluster.Stop())...)
+	s.drivers, s.proxies = nil, nil
+	return errors.Join(errs...)
 }
 
 // Cassandra is how to connect to the cluster.
@@ -125,8 +148,33 @@ func (s *Site) Cassandra() cassandra.Config {
 	return cfg
 }
 
-// Load creates the table of a profile with a replication factor and fills it.
+// Load creates the table of a profile with a replication factor and fills it. The
+// rows are on disk then, so that every measurement reads them from there.
 func (s *Site) Load(ctx context.Context, p *bench.Profile, replication int) error {
+	if err := s.write(ctx, p, replication); err != nil {
+		return err
+	}
+	return s.flush(ctx)
+}
+
+// ensure is Load for a site that may have the rows from the experiment before:
+// written again they would be in a second SSTable.
+func (s *Site) ensure(ctx context.Context, p *bench.Profile, replication int) error {
+	table := fmt.Sprint(p.Keyspace, p.Table, p.Options, p.Partitions, p.RowsPerPartition, p.Key, p.Clustering, p.Columns, replication)
+	if slices.Contains(s.tables, table) {
+		data, err := bench.NewDataset(p, s.lab.Seed)
+		s.Data = data
+		return err
+	}
+	if err := s.Load(ctx, p, replication); err != nil {
+		return err
+	}
+	s.tables = append(s.tables, table)
+	return nil
+}
+
+// write is Load without the disk: the rows are in the nodes' memtables then.
+func (s *Site) write(ctx context.Context, p *bench.Profile, replication int) error {
 	data, err := bench.NewDataset(p, s.lab.Seed)
 	if err != nil {
 		return err
@@ -137,14 +185,10 @@ func (s *Site) Load(ctx context.Context, p *bench.Profile, replication int) erro
 	if err := data.Create(ctx, s.Client, options); err != nil {
 		return err
 	}
-	if err := data.Load(ctx, s.Client, s.lab.Loading); err != nil {
-		return err
-	}
-	return s.flush(ctx)
+	return data.Load(ctx, s.Client, s.lab.Loading)
 }
 
-// flush writes what was loaded to disk, so that every measurement reads it from
-// there.
+// flush writes what was loaded to disk.
 func (s *Site) flush(ctx context.Context) error {
 	g, flushing := errgroup.WithContext(ctx)
 	for i, n := range s.Cluster.Nodes() {

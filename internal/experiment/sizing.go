@@ -15,6 +15,12 @@ var sizing = Experiment{
 	Title:    "Which configuration holds p95 below 5 ms, and at what rate",
 	Question: "For 3 and 6 nodes, ONE and QUORUM, values of 100, 1,000 and 10,000 bytes and more and more callers: where is p95 below 5 ms, and how many lookups of 50 keys per second are that?",
 	measure:  measureSizing,
+	overview: &overview{
+		title: "p95 by configuration and callers",
+		kind:  report.Bars, logY: true, y: "p95, ms",
+		figure: report.P95,
+		place:  byLast,
+	},
 }
 
 // tight is the SLA of the sizing experiment.
@@ -28,9 +34,11 @@ func measureSizing(ctx context.Context, lab *Lab, r *report.Report) error {
 		Columns: []string{"nodes", "level", "value bytes", "callers", "lookups/s", "p95 ms"},
 	}
 	for _, nodes := range []int{3, 6} {
-		err := lab.with(ctx, Layout{Nodes: nodes, Racks: 3, VNodes: 16}, func(s *Site) error {
+		layout := sixNodes(16)
+		layout.Nodes = nodes
+		err := lab.with(ctx, layout, func(s *Site) error {
 			for _, size := range []int{100, 1000, 10_000} {
-				if err := s.Load(ctx, sized(size), 3); err != nil {
+				if err := s.ensure(ctx, sized(size), 3); err != nil {
 					return err
 				}
 				for _, level := range []string{"ONE", "QUORUM"} {
@@ -67,14 +75,17 @@ func (lab *Lab) sizingOf(ctx context.Context, s *Site, r *report.Report, best *r
 	}
 	row := []string{strconv.Itoa(nodes), level, strconv.Itoa(size), "none", "", ""}
 	top := 0.0
+	warm := len(s.tables) > 1 || level != "ONE"
 	for i, callers := range pick(lab, []int{1, 4, 32}, []int{1, 4, 8, 16, 32, 64, 128, 256, 512}) {
 		c := lab.comparison(bench.Load{Concurrency: callers})
 		c.SLA = tight
 		c.Rounds = 1
 		c.Length = pick(lab, 3*time.Second, 10*time.Second)
-		c.Warmup = 0
-		if i == 0 {
-			c.Warmup = pick(lab, 4*time.Second, 20*time.Second)
+		switch {
+		case i > 0:
+			c.Warmup = 0
+		case warm:
+			c.Warmup = pick(lab, 9*time.Second, 20*time.Second)
 		}
 		condition := fmt.Sprintf("%d nodes, %s, %d bytes, %d callers", nodes, level, size, callers)
 		if err := lab.run(ctx, r, c, d.Contenders(condition, bench.ProxyGRPCCQL)...); err != nil {

@@ -15,6 +15,12 @@ var speculation = Experiment{
 	Question: "What do the policies of speculative_retry do to the tail and to the load when one of six nodes is slow, " +
 		"against the driver's own speculative execution over single reads?",
 	measure: measureSpeculation,
+	overview: &overview{
+		title: "p99 by policy and by trouble",
+		kind:  report.Bars, logY: true, y: "p99, ms",
+		figure: report.P99,
+		place:  byPolicy,
+	},
 }
 
 // slowCPU is what a slow node has of one CPU.
@@ -23,8 +29,8 @@ const slowCPU = 0.05
 func measureSpeculation(ctx context.Context, lab *Lab, r *report.Report) error {
 	r.Cluster = fmt.Sprintf("6 nodes, RF 3, 3 racks, 16 vnodes, LOCAL_ONE; a slow node has %g %% of one CPU", slowCPU*100)
 	r.SLA = &report.SLA{Percentile: 95, TargetSeconds: 0.125}
-	return lab.with(ctx, Layout{Nodes: 6, Racks: 3, VNodes: 16}, func(s *Site) error {
-		if err := s.Load(ctx, products(), 3); err != nil {
+	return lab.with(ctx, sixNodes(16), func(s *Site) error {
+		if err := s.ensure(ctx, products(), 3); err != nil {
 			return err
 		}
 		var contenders []bench.Contender

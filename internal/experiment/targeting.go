@@ -18,16 +18,64 @@ var targeting = Experiment{
 	measure: measureTargeting,
 }
 
+var targetingVnodes = Experiment{
+	Name:     "targeting-vnodes",
+	Title:    "What a 50-key lookup costs Cassandra with 1 and with 256 tokens a node",
+	Question: "Does what targeting spares the cluster depend on the number of vnodes?",
+	measure:  measureTargetingVnodes,
+	overview: &overview{
+		title: "CPU of Cassandra per lookup by tokens a node",
+		kind:  report.Bars, y: "CPU per lookup, ms",
+		figure: report.CassandraCPU,
+		place:  byTarget(),
+	},
+}
+
+// closed is the load under which CPU time is compared: enough to keep two cores
+// busy, so that what nodes spend on themselves is small beside it.
+var closed = bench.Load{Concurrency: 8}
+
+// The conditions under which targets are compared.
+const (
+	onDisk    = "LOCAL_ONE"
+	large     = onDisk + ", max_keys_per_group 17"
+	inMemory  = onDisk + ", rows in memtables"
+	atQuorum  = "LOCAL_QUORUM"
+	atLeisure = "10 lookups/s"
+	climbing  = "capacity"
+)
+
 func measureTargeting(ctx context.Context, lab *Lab, r *report.Report) error {
-	r.Cluster = "6 nodes, RF 3, 3 racks, 450-byte rows, 50 keys"
+	r.Cluster = "6 nodes, RF 3, 3 racks, 16 vnodes, 450-byte rows, 50 keys"
 	r.SLA = &operating
 	defer judgeTargeting(r) // of what has been measured, also after an error
-	for _, vnodes := range pick(lab, []int{16, 256, 1}, []int{16, 1, 256}) {
-		err := lab.with(ctx, Layout{Nodes: 6, Racks: 3, VNodes: vnodes}, func(s *Site) error {
-			if err := s.Load(ctx, products(), 3); err != nil {
+	return lab.with(ctx, sixNodes(16), func(s *Site) error {
+		if err := s.ensure(ctx, products(), 3); err != nil {
+			return err
+		}
+		return lab.targetingOn(ctx, s, r)
+	})
+}
+
+func measureTargetingVnodes(ctx context.Context, lab *Lab, r *report.Report) error {
+	r.Cluster = "6 nodes, RF 3, 3 racks, 450-byte rows, 50 keys"
+	r.SLA = &operating
+	for _, vnodes := range []int{1, 256} {
+		err := lab.with(ctx, sixNodes(vnodes), func(s *Site) error {
+			if err := s.ensure(ctx, products(), 3); err != nil {
 				return err
 			}
-			return lab.targetingOn(ctx, s, r, vnodes)
+			d, err := s.driver(ctx, "consistency: LOCAL_ONE")
+			if err != nil {
+				return err
+			}
+			condition := fmt.Sprintf("%d vnodes", vnodes)
+			if err := lab.run(ctx, r, lab.comparison(closed), d.Contenders(condition, bench.InUnpaged, bench.Single, bench.ProxyGRPC)...); err != nil {
+				return err
+			}
+			clusterCPU(r, "proxy-grpc / in-unpaged, "+condition, 1, bench.InUnpaged, condition)
+			clusterCPU(r, "proxy-grpc / single, "+condition, 1/2.5, bench.Single, condition)
+			return nil
 		})
 		if err != nil {
 			return err
@@ -36,47 +84,56 @@ func measureTargeting(ctx context.Context, lab *Lab, r *report.Report) error {
 	return nil
 }
 
-// closed is the load under which CPU time is compared: enough to keep two cores
-// busy, so that what nodes spend on themselves is small beside it.
-var closed = bench.Load{Concurrency: 4}
-
 // targetingOn measures one cluster.
-func (lab *Lab) targetingOn(ctx context.Context, s *Site, r *report.Report, vnodes int) error {
+func (lab *Lab) targetingOn(ctx context.Context, s *Site, r *report.Report) error {
 	all := []string{bench.In, bench.InUnpaged, bench.Single, bench.Grouped, bench.ProxyGRPC, bench.ProxyGRPCCQL, bench.ProxyHTTP}
-	c := lab.comparison(closed)
-	if vnodes != 16 && !lab.Long {
-		all = []string{bench.InUnpaged, bench.Single, bench.ProxyGRPC}
-		c.Rounds = 2
-	}
 	one, err := s.driver(ctx, "consistency: LOCAL_ONE")
 	if err != nil {
 		return err
 	}
-	condition := func(level string) string { return fmt.Sprintf("%s, %d vnodes", level, vnodes) }
-	if err := lab.run(ctx, r, c, one.Contenders(condition("LOCAL_ONE"), all...)...); err != nil {
+	fewer, err := s.driver(ctx, "consistency: LOCAL_ONE", "max_keys_per_group: 17")
+	if err != nil {
 		return err
 	}
-	if vnodes != 16 && !lab.Long {
-		return nil
+	contenders := append(one.Contenders(onDisk, all...), fewer.Contenders(large, bench.ProxyGRPC)...)
+	if err := lab.run(ctx, r, lab.comparison(closed), contenders...); err != nil {
+		return err
 	}
 	quorum, err := s.driver(ctx, "consistency: LOCAL_QUORUM")
 	if err != nil {
 		return err
 	}
-	if err := lab.run(ctx, r, lab.comparison(closed), quorum.Contenders(condition("LOCAL_QUORUM"), all[:5]...)...); err != nil {
+	if err := lab.run(ctx, r, lab.comparison(closed), quorum.Contenders(atQuorum, all[:5]...)...); err != nil {
 		return err
 	}
-	if vnodes != 16 {
-		return nil
-	}
-	idle := lab.comparison(bench.Load{Rate: 10})
-	if err := lab.run(ctx, r, idle, one.Contenders("10 lookups/s", bench.Grouped, bench.ProxyGRPC)...); err != nil {
+	if err := lab.run(ctx, r, lab.comparison(bench.Load{Rate: 10}), one.Contenders(atLeisure, bench.Grouped, bench.ProxyGRPC)...); err != nil {
 		return err
 	}
-	if err := lab.run(ctx, r, lab.capacity(20), one.Contenders("capacity", bench.In, bench.InUnpaged, bench.Single, bench.ProxyGRPC)...); err != nil {
+	if err := lab.targetingInMemory(ctx, s, r); err != nil {
+		return err
+	}
+	if err := lab.run(ctx, r, lab.capacity(20), one.Contenders(climbing, bench.In, bench.InUnpaged, bench.Single, bench.Grouped, bench.ProxyGRPC)...); err != nil {
 		return err
 	}
 	return s.footprint(ctx, r)
+}
+
+// targetingInMemory measures a table that has not been flushed. What a node spends on
+// reading a row from an SSTable, which is the same however it is asked, is left out
+// there, so that what asking costs is seen.
+func (lab *Lab) targetingInMemory(ctx context.Context, s *Site, r *report.Report) error {
+	flushed := s.Data
+	defer func() { s.Data = flushed }()
+	p := products()
+	p.Table = "products_fresh"
+	if err := s.write(ctx, p, 3); err != nil {
+		return err
+	}
+	d, err := s.driver(ctx, "consistency: LOCAL_ONE")
+	if err != nil {
+		return err
+	}
+	return lab.run(ctx, r, lab.comparison(closed), d.Contenders(inMemory, bench.InUnpaged, bench.Single, bench.Grouped, bench.ProxyGRPC)...)
 }
 
 // footprint reports what a proxy needs that nobody asks anything: the time until it
@@ -111,27 +168,33 @@ func (s *Site) footprint(ctx context.Context, r *report.Report) error {
 	return nil
 }
 
+// clusterCPU judges what the proxy costs the cluster by a lookup relative to another
+// target under the same condition.
+func clusterCPU(r *report.Report, claim string, limit float64, target, condition string) {
+	atMost(r, "cluster CPU per lookup, "+claim, limit, find(r, bench.ProxyGRPC, condition), report.CassandraCPU, find(r, target, condition), report.CassandraCPU)
+}
+
 func judgeTargeting(r *report.Report) {
-	const one, quorum = "LOCAL_ONE, 16 vnodes", "LOCAL_QUORUM, 16 vnodes"
-	proxy, grouped := find(r, bench.ProxyGRPC, one), find(r, bench.Grouped, one)
-	cluster := func(claim string, limit float64, target, condition string) {
-		atMost(r, "cluster CPU per lookup, "+claim, limit, find(r, bench.ProxyGRPC, condition), report.CassandraCPU, find(r, target, condition), report.CassandraCPU)
-	}
-	cluster("proxy-grpc / grouped", 1.05, bench.Grouped, one)
-	cluster("proxy-grpc / in", 1.0/6, bench.In, one)
-	cluster("proxy-grpc / in-unpaged", 1.0/2, bench.InUnpaged, one)
-	cluster("proxy-grpc / single", 1/2.5, bench.Single, one)
-	cluster("proxy-grpc / in-unpaged at LOCAL_QUORUM", 1, bench.InUnpaged, quorum)
-	cluster("proxy-grpc / single at LOCAL_QUORUM", 1.0/2, bench.Single, quorum)
+	proxy, grouped := find(r, bench.ProxyGRPC, onDisk), find(r, bench.Grouped, onDisk)
+	clusterCPU(r, "proxy-grpc / grouped", 1.05, bench.Grouped, onDisk)
+	clusterCPU(r, "proxy-grpc / in", 1.0/6, bench.In, onDisk)
+	clusterCPU(r, "proxy-grpc / in-unpaged", 1.0/2, bench.InUnpaged, onDisk)
+	clusterCPU(r, "proxy-grpc / single", 1/2.5, bench.Single, onDisk)
+	atMost(r, "cluster CPU per lookup, proxy-grpc with max_keys_per_group 17 / without", 1, find(r, bench.ProxyGRPC, large), report.CassandraCPU, proxy, report.CassandraCPU)
+	atMost(r, "cluster CPU per lookup, proxy-grpc with max_keys_per_group 17 / in-unpaged", 1.0/2, find(r, bench.ProxyGRPC, large), report.CassandraCPU, find(r, bench.InUnpaged, onDisk), report.CassandraCPU)
+	clusterCPU(r, "proxy-grpc / in-unpaged, rows in memtables", 1.0/2, bench.InUnpaged, inMemory)
+	clusterCPU(r, "proxy-grpc / single, rows in memtables", 1/2.5, bench.Single, inMemory)
+	clusterCPU(r, "proxy-grpc / in-unpaged at LOCAL_QUORUM", 1, bench.InUnpaged, atQuorum)
+	clusterCPU(r, "proxy-grpc / single at LOCAL_QUORUM", 1.0/2, bench.Single, atQuorum)
 	atMost(r, "CPU of the proxy / client CPU of grouped, typed values", 2, proxy, report.ProxyCPU, grouped, report.ClientCPU)
-	atMost(r, "CPU of the proxy / client CPU of grouped, CQL bytes", 1.5, find(r, bench.ProxyGRPCCQL, one), report.ProxyCPU, grouped, report.ClientCPU)
+	atMost(r, "CPU of the proxy / client CPU of grouped, CQL bytes", 1.5, find(r, bench.ProxyGRPCCQL, onDisk), report.ProxyCPU, grouped, report.ClientCPU)
 	capacity := func(limit float64, target string) {
-		atLeast(r, "capacity at p95 ≤ 62.5 ms, proxy-grpc / "+target, limit, find(r, bench.ProxyGRPC, "capacity"), offered, find(r, target, "capacity"), offered)
+		atLeast(r, "capacity at p95 ≤ 62.5 ms, proxy-grpc / "+target, limit, find(r, bench.ProxyGRPC, climbing), offered, find(r, target, climbing), offered)
 	}
 	capacity(4, bench.In)
 	capacity(1.5, bench.InUnpaged)
 	capacity(2, bench.Single)
-	if a, b := find(r, bench.ProxyGRPC, "10 lookups/s"), find(r, bench.Grouped, "10 lookups/s"); a != nil && b != nil {
+	if a, b := find(r, bench.ProxyGRPC, atLeisure), find(r, bench.Grouped, atLeisure); a != nil && b != nil {
 		added := a.Merge(report.P50).Median - b.Merge(report.P50).Median
 		r.Findings = append(r.Findings, report.Finding{Claim: "p50 that the proxy adds to grouped ≤ 0.5 ms", Seen: fmt.Sprintf("%.2f ms", added), Holds: added <= 0.5})
 	}

@@ -256,10 +256,21 @@ type Finding struct {
 	Holds bool `json:"holds"`
 }
 
+// CassandraCPU returns the CPU milliseconds that all nodes spent in the round, and
+// how many of them in their JVMs' compilers; 0 when the nodes cannot be seen.
+func (r *Round) CassandraCPU() (all, compiling float64) {
+	compiler, rest := r.PerLookup.CompilerCPUMillis, r.PerLookup.CassandraCPUMillis
+	if compiler == nil || rest == nil {
+		return 0, 0
+	}
+	n := float64(r.Counts.Lookups)
+	return (*compiler + *rest) * n, *compiler * n
+}
+
 // Compiling tells whether the nodes' JVMs spent more than a twentieth of their CPU
 // time in their compilers: nodes that have just been booted are many times slower
 // until their code is compiled. It is false when the nodes cannot be seen.
 func (r *Round) Compiling() bool {
-	compiler, rest := r.PerLookup.CompilerCPUMillis, r.PerLookup.CassandraCPUMillis
-	return compiler != nil && rest != nil && *compiler > 0.05*(*compiler+*rest)
+	all, compiling := r.CassandraCPU()
+	return compiling > all/20
 }

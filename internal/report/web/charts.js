@@ -264,7 +264,7 @@ const qosproxyCharts = (() => {
       title: titled ? {text: chart.title, left: 8, top: 8, textStyle: {color: theme.ink, fontSize: 14, fontWeight: 600}} : undefined,
       legend: legend ? {type: 'plain', left: 8, right: 8, top: titled ? 34 : 4, itemWidth: 18, itemHeight: 10, itemGap: 14,
         data: chart.series.map(s => s.name), textStyle: {color: theme.ink, fontSize: 12}} : undefined,
-      grid: {left: horizontal ? 12 : 30, right: 24, top, bottom: 34, containLabel: true},
+      grid: {left: horizontal ? 24 : 30, right: 24, top, bottom: 34, containLabel: true},
       tooltip: tooltip(chart, theme),
       xAxis: horizontal ? named(value, theme, 28) && Object.assign(value, {name: chart.y_name}) : pointAxis(chart, theme),
       yAxis: horizontal ? categoryAxis(chart, theme, true)
