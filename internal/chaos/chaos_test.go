@@ -62,12 +62,20 @@ func (o *Outcome) require(kept bool, format string, args ...any) {
 // promise. A control has as many tries to break it.
 const tries = 3
 
+func TestEveryScenarioHasItsPlaceOnTheBoard(t *testing.T) {
+	var names []string
+	for _, s := range scenarios {
+		names = append(names, s.name)
+	}
+	assert.Equal(t, order, names)
+}
+
 func TestChaos(t *testing.T) {
 	wanted, err := regexp.Compile(*only)
 	require.NoError(t, err)
 	a := newArena(t)
 	var verdicts []Verdict
-	for i, s := range scenarios {
+	for _, s := range scenarios {
 		if *short && *only == "" && !s.quick || !wanted.MatchString(s.name) {
 			continue
 		}
@@ -77,7 +85,7 @@ func TestChaos(t *testing.T) {
 			}
 			a.t = t
 			v := s.run(a)
-			v.Order, v.Short = i, *short
+			v.Short = *short
 			verdicts = append(verdicts, v)
 			if *folder != "" {
 				require.NoError(t, v.Save(*folder))

@@ -13,8 +13,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/bench"
 )
 
-// caller is a client of the configuration.
-type caller struct{ name, priority string }
+// caller is a client of the configuration; limits are further settings of it, in YAML.
+type caller struct{ name, priority, limits string }
 
 // token is the bearer token of a client.
 func (c caller) token() string { return "token-of-" + c.name + "-0123456789abcdef" }
@@ -30,7 +30,7 @@ func (a *arena) configure(listen string, clients []caller, settings ...string) s
 	for _, c := range clients {
 		file := filepath.Join(dir, c.name)
 		a.must(os.WriteFile(file, []byte(c.token()+"\n"), 0o600))
-		fmt.Fprintf(&b, "  - {name: %s, priority: %s, token_file: %s, tables: [{name: chaos_rf3.products}]}\n", c.name, c.priority, file)
+		fmt.Fprintf(&b, "  - {name: %s, priority: %s, token_file: %s, tables: [{name: chaos_rf3.products}]%s}\n", c.name, c.priority, file, c.limits)
 	}
 	table := append([]string{"name: chaos_rf3.products", "timeout: 2s"}, settings...)
 	fmt.Fprintf(&b, "tables:\n  - {%s}\n", strings.Join(table, ", "))
@@ -92,11 +92,11 @@ var priorities = scenario{
 	promise: "interactive ≥ 99.4 % in SLA", without: "both are one client, of one priority",
 	measure: func(a *arena, safe bool) outcome {
 		var o outcome
-		high, low := caller{"high", "interactive"}, caller{"low", "batch"}
+		high, low := caller{name: "high", priority: "interactive"}, caller{name: "low", priority: "batch"}
 		if !safe {
 			low = high
 		}
-		s := a.own(a.data[3], a.configure("", []caller{high, {"low", "batch"}}))
+		s := a.own(a.data[3], a.configure("", []caller{high, {name: "low", priority: "batch"}}))
 		defer s.close()
 		lift := a.limitNodes(nodeShare)
 		defer lift()
@@ -120,7 +120,7 @@ var greedyClient = scenario{
 		var o outcome
 		clients := make([]caller, 10)
 		for i := range clients {
-			clients[i] = caller{fmt.Sprintf("client-%d", i), "standard"}
+			clients[i] = caller{name: fmt.Sprintf("client-%d", i), priority: "standard"}
 		}
 		s := a.own(a.data[3], a.configure("", clients))
 		defer s.close()

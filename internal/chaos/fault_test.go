@@ -6,6 +6,7 @@ import (
 	"context"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/qosproxy/qosproxy/internal/bench"
@@ -116,6 +117,7 @@ var rollingRestart = scenario{
 		var o outcome
 		s := a.replicated(safe)
 		during := a.during(s, 90*time.Second, func() {
+			defer a.apart()()
 			for _, n := range a.cluster.Nodes() {
 				a.must(n.Stop())
 				a.must(n.Start(a.t.Context()))
@@ -126,6 +128,45 @@ var rollingRestart = scenario{
 		o.require(failed(during) == 0, "%d of %d lookups failed", failed(during), during.Counts.Lookups)
 		return o
 	},
+}
+
+// startShare is the share of a CPU that a node gets from its start on where nodes
+// start under load. A JVM that starts takes all it can get for half a minute, which in
+// production it takes from nobody else.
+const startShare = 0.5
+
+// apart gives every node that is started from now on a share of a CPU of its own, until
+// what it returns is called.
+func (a *arena) apart() (lift func()) {
+	running := map[int]bool{}
+	for _, n := range a.cluster.Nodes() {
+		running[n.PID()] = true
+	}
+	enough := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for {
+			select {
+			case <-enough:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			for _, n := range a.cluster.Nodes() {
+				if pid := n.PID(); pid != 0 && !running[pid] {
+					running[pid] = n.LimitCPU(startShare) == nil
+				}
+			}
+		}
+	})
+	return func() {
+		close(enough)
+		watch.Wait()
+		for _, n := range a.cluster.Nodes() {
+			if n.PID() != 0 {
+				a.must(n.LimitCPU(0))
+			}
+		}
+	}
 }
 
 var allDown = scenario{

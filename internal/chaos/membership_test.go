@@ -23,6 +23,7 @@ var membership = scenario{
 		s := a.replicated(safe)
 		var joined, left time.Duration
 		during := a.during(s, 0, func() {
+			defer a.apart()()
 			// The ring delay, for which a node that joins or leaves says so beforehand,
 			// is 30 s unless a development cluster makes it shorter.
 			node, err := a.cluster.AddNode(a.t.Context(), devcluster.NodeConfig{DC: "dc1", Rack: "rack1", JVMArgs: []string{"-Dcassandra.ring_delay_ms=6000"}})

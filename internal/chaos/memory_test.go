@@ -41,7 +41,7 @@ var memory = scenario{
 		p, err := bench.ParseProfile([]byte(wideRows))
 		a.must(err)
 		wide := a.fill(p)
-		yaml, env := a.configure("", []caller{{"small", "interactive"}, {"wide", "batch"}}), []string{fmt.Sprintf("GOMEMLIMIT=%d", memoryLimit/10*9)}
+		yaml, env := a.configure("", []caller{{name: "small", priority: "interactive"}, {name: "wide", priority: "batch"}}), []string{fmt.Sprintf("GOMEMLIMIT=%d", memoryLimit/10*9)}
 		// Every lookup reads by itself, or eight reads would do for all.
 		table := "  - {name: " + schemaKeyspace + ".wide, timeout: 2s, coalesce: false, max_rows_per_key: 1000"
 		if safe {

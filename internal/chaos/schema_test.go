@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/qosproxy/qosproxy/internal/bench"
 	"github.com/qosproxy/qosproxy/internal/report"
 )
 
@@ -61,17 +62,17 @@ var schemaChanges = scenario{
 		found, wrong := prober()
 		o.note("during:", "%d ALTER, %s", alters, seen(during))
 		o.note("other table:", "%d values read, %d wrong", found, wrong)
-		a.sound(&o, s, during)
+		a.sound(&o, s, d, during)
 		o.require(wrong == 0 && (found > 0 || !safe), "%d of %d values of the table that was made anew were wrong", wrong, found)
 		return o
 	},
 }
 
-// sound requires that what a proxy of its own answered is as written, that no key FAILED, by
+// sound requires that what a proxy of its own answered of some data is as written, that no key FAILED, by
 // the proxy's own count, and that nothing but lateness and load kept lookups from their answers.
-func (a *arena) sound(o *Outcome, s *subject, r *report.Round) {
+func (a *arena) sound(o *Outcome, s *subject, d *bench.Dataset, r *report.Round) {
 	c := r.Counts
-	unread := a.sum(s, "qosproxy_keys_total", "status", "FAILED")
+	unread := a.sum(s, "qosproxy_keys_total", "table", d.Profile.Keyspace+"."+d.Profile.Table, "status", "FAILED")
 	o.require(unread == 0, "%.0f keys FAILED", unread)
 	o.require(c.OK > 0 && c.WrongRows+c.MissingKeys+neitherLateNorLoad(r) == 0, "%d wrong rows, %d missing keys, %d errors of %d lookups",
 		c.WrongRows, c.MissingKeys, neitherLateNorLoad(r), c.Lookups)
@@ -217,7 +218,7 @@ var prepared = scenario{
 		most := promisedPrepares * evictions * len(a.cluster.Nodes())
 		o.note("during:", "%s", seen(during))
 		o.note("prepares", "%d for %d evictions on %d nodes", asked, evictions, len(a.cluster.Nodes()))
-		a.sound(&o, s, during)
+		a.sound(&o, s, d, during)
 		o.require(asked > 0 && asked <= most, "%d prepares, promised at most %d (and none counts for a broken audit log)", asked, most)
 		return o
 	},

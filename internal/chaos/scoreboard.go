@@ -5,18 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 )
 
+// order are the scenarios in the order of the scoreboard.
+var order = []string{
+	"frozen", "slow", "killed", "black-hole", "black-hole-requests", "black-hole-answers", "loss", "delay-one", "delay-all", "rolling-restart",
+	"membership", "all-down", "rf1", "quorum-lost", "thaw", "hedge-storm", "overload", "priorities", "greedy", "schema", "tombstones", "prepared",
+	"memory", "cancelled", "sigterm", "reload", "abuse",
+}
+
 // Verdict is what is kept of a scenario that has run, as JSON.
 type Verdict struct {
-	// Scenario is its name; Order is its place on the scoreboard.
+	// Scenario is its name.
 	Scenario string `json:"scenario"`
-	Order    int    `json:"order"`
 	// Fault is what was done, and Promise what must hold meanwhile.
 	Fault   string `json:"fault"`
 	Promise string `json:"promise"`
@@ -68,8 +76,7 @@ func (v *Verdict) Save(folder string) error {
 }
 
 // ReadVerdicts reads the verdicts of all runs in some folders and those below them:
-// of each scenario the newest, in the order of the scoreboard. It is an error when
-// there is none.
+// of each scenario the newest. It is an error when there is none.
 func ReadVerdicts(folders ...string) ([]Verdict, error) {
 	newest := map[string]Verdict{}
 	for _, folder := range folders {
@@ -100,23 +107,25 @@ func ReadVerdicts(folders ...string) ([]Verdict, error) {
 	if len(newest) == 0 {
 		return nil, fmt.Errorf("there are no verdicts below %s; run make chaos first", strings.Join(folders, ", "))
 	}
-	out := make([]Verdict, 0, len(newest))
-	for _, v := range newest {
-		out = append(out, v)
-	}
-	slices.SortFunc(out, func(a, b Verdict) int {
-		if a.Order != b.Order {
-			return a.Order - b.Order
-		}
-		return strings.Compare(a.Scenario, b.Scenario)
-	})
-	return out, nil
+	return slices.SortedFunc(maps.Values(newest), func(a, b Verdict) int { return strings.Compare(a.Scenario, b.Scenario) }), nil
 }
 
-// Table is the scoreboard in Markdown.
-func Table(verdicts []Verdict) string {
+// Table is the scoreboard in Markdown, in its order.
+func Table(verdicts []Verdict) string { return table(lines(verdicts)) }
+
+// table is the scoreboard of lines by the name of their scenario.
+func table(lines map[string]string) string {
 	var b strings.Builder
 	b.WriteString("| scenario | promise | seen | control: the safeguard off | kept |\n|---|---|---|---|---|\n")
+	for _, name := range order {
+		b.WriteString(lines[name])
+	}
+	return b.String()
+}
+
+// lines are the rows of a table by the name of their scenario.
+func lines(verdicts []Verdict) map[string]string {
+	out := map[string]string{}
 	for _, v := range verdicts {
 		kept := "yes"
 		if !v.Kept {
@@ -133,9 +142,9 @@ func Table(verdicts []Verdict) string {
 		for i := range row {
 			row[i] = strings.ReplaceAll(strings.ReplaceAll(row[i], "|", `\|`), "\n", " ")
 		}
-		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
+		out[v.Scenario] = "| " + strings.Join(row, " | ") + " |\n"
 	}
-	return b.String()
+	return out
 }
 
 // control is what the run with the safeguard off has shown.
@@ -156,13 +165,23 @@ const (
 	endMark   = "<!-- end of scoreboard -->"
 )
 
-// Replace returns a document with a table in the place of what stands between its
-// marks.
-func Replace(document, table string) (string, error) {
+// rowName finds the scenario of a line of the scoreboard.
+var rowName = regexp.MustCompile("^\\| `([a-z0-9-]+)`: .*\n")
+
+// Replace returns a document in which verdicts have taken the places of the rows of
+// their scenarios, between its marks. Rows of other scenarios stay.
+func Replace(document string, verdicts []Verdict) (string, error) {
 	before, rest, begun := strings.Cut(document, beginMark)
-	_, after, ended := strings.Cut(rest, endMark)
+	old, after, ended := strings.Cut(rest, endMark)
 	if !begun || !ended {
 		return "", errors.New("the document lacks the lines " + beginMark + " and " + endMark + ", between which the table goes; add them")
 	}
-	return before + beginMark + "\n\n" + table + "\n" + endMark + after, nil
+	all := map[string]string{}
+	for line := range strings.Lines(old) {
+		if name := rowName.FindStringSubmatch(line); name != nil {
+			all[name[1]] = line
+		}
+	}
+	maps.Copy(all, lines(verdicts))
+	return before + beginMark + "\n\n" + table(all) + "\n" + endMark + after, nil
 }

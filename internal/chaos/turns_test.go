@@ -34,6 +34,7 @@ var turns = scenario{
 			times = 2
 		}
 		restarts := 0
+		a.load(s, 2*time.Second) // until the client has found both
 		// Some lookups are under way at every moment.
 		during := a.duringAt(s, bench.Load{Concurrency: 6}, 0, func() {
 			a.hold(2 * time.Second)

@@ -1,5 +1,6 @@
 // Command report writes the scoreboard of deploy/chaos/README.md from the verdicts
-// of one or several runs of make chaos: of each scenario the newest.
+// of one or several runs of make chaos: of each scenario the newest. Rows of others
+// stay.
 package main
 
 import (
@@ -20,7 +21,7 @@ func main() {
 	}
 }
 
-// run replaces the table in a document.
+// run brings the table of a document up to date.
 func run(document string, folders []string) error {
 	verdicts, err := chaos.ReadVerdicts(folders...)
 	if err != nil {
@@ -30,7 +31,7 @@ func run(document string, folders []string) error {
 	if err != nil {
 		return err
 	}
-	replaced, err := chaos.Replace(string(text), chaos.Table(verdicts))
+	replaced, err := chaos.Replace(string(text), verdicts)
 	if err != nil {
 		return fmt.Errorf("%s: %w", document, err)
 	}
