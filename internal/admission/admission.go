@@ -5,6 +5,7 @@
 package admission
 
 import (
+	"cmp"
 	"maps"
 	"sync"
 	"time"
@@ -21,16 +22,21 @@ type Limits struct {
 	// MinConcurrency and MaxConcurrency bound how many keys the proxy has under
 	// way; 1 or more, and MaxConcurrency not below MinConcurrency.
 	MinConcurrency, MaxConcurrency int
+	// MaxMemory is how many bytes the answers under way may take, as far as it can be
+	// told beforehand; 0 does not limit it.
+	MaxMemory int64
 	// Ladder is at which burn rates of a table what is given up.
 	Ladder Ladder
 }
 
-// DefaultLimits returns the limits of the reference configuration.
+// DefaultLimits returns the limits of the reference configuration, for a process without
+// a memory limit.
 func DefaultLimits() Limits {
 	return Limits{
 		Enabled:        true,
 		MinConcurrency: 200,
 		MaxConcurrency: 100_000,
+		MaxMemory:      1 << 30,
 		Ladder:         Ladder{Hedges: 2, Optional: 3, Batch: 4, Standard: 8},
 	}
 }
@@ -59,7 +65,7 @@ type Config struct {
 
 // safeguards are named after what they turn off.
 type safeguards struct {
-	limit, priorities, fairness, doubt, overdue, need, hysteresis, purpose, traffic, bursts, pauses, overdraft, seek bool
+	limit, priorities, fairness, doubt, overdue, need, hysteresis, purpose, traffic, bursts, pauses, overdraft, seek, memory bool
 }
 
 // Ask is a lookup that wants to start.
@@ -70,6 +76,8 @@ type Ask struct {
 	Table string
 	// Keys is the number of keys asked, duplicates included; the cost.
 	Keys int
+	// MostBytes is the most bytes of cells in the answer; 0 when nothing bounds it.
+	MostBytes int
 	// Deadline is when the answer is of no use any more; the zero Time is never.
 	Deadline time.Time
 }
@@ -88,6 +96,8 @@ type Controller struct {
 	tables  map[string]*table
 	// classes is how many lookups of each priority are under way.
 	classes [priorities]int
+	// memory is what the answers under way are likely to take, in bytes.
+	memory int64
 }
 
 // priorities is the number of classes.
@@ -119,16 +129,19 @@ func (c *Controller) Replace(limits Limits, tables map[string]Promise) {
 	defer c.mu.Unlock()
 	c.limits = limits
 	c.load.bound(limits)
+	weights := map[string]*weight{} // whatever the promise, answers are as large
 	maps.DeleteFunc(c.tables, func(name string, t *table) bool {
 		p, stays := tables[name]
 		if !stays {
 			c.metrics.forget(name)
+		} else {
+			weights[name] = t.weight
 		}
 		return !stays || p != t.promise
 	})
 	for name, p := range tables {
 		if c.tables[name] == nil {
-			c.tables[name] = &table{name: name, promise: p, metrics: c.metrics.table(name)}
+			c.tables[name] = &table{name: name, promise: p, weight: cmp.Or(weights[name], &weight{}), metrics: c.metrics.table(name)}
 		}
 	}
 }
@@ -138,12 +151,14 @@ type table struct {
 	name    string
 	promise Promise
 	need    need
+	weight  *weight
 	ladder  ladder
 	metrics tableMetrics
 }
 
 // Admit lets a lookup start, or refuses it. It does not wait. The Permit must be
-// released, on every path; the error is a *Refusal.
+// released, on every path, and waited for before the lookup goes on; the error is a
+// *Refusal.
 func (c *Controller) Admit(ask Ask) (*Permit, error) {
 	who := ask.Client
 	if who == nil {
@@ -167,6 +182,7 @@ func (c *Controller) Admit(ask Ask) (*Permit, error) {
 	c.classes[p.class]++
 	c.load.enter(p)
 	p.client.enter(ask.Keys, now)
+	c.hold(p)
 	c.metrics.admitted[p.class].Inc()
 	return p, nil
 }
@@ -185,6 +201,9 @@ func (c *Controller) refuse(p *Permit, now time.Time) *Refusal {
 		}
 	}
 	if r := c.overloaded(p, now); r != nil {
+		return r
+	}
+	if r := c.large(p); r != nil {
 		return r
 	}
 	return p.client.spend(p.ask.Keys, now)

@@ -78,6 +78,8 @@ var (
 	limitDesc = prometheus.NewDesc("qosproxy_admission_limit_keys",
 		"Keys that may be under way; while it is contended, lookups of the highest priority that asks may use all of it, others less.", nil, nil)
 	inflightDesc = prometheus.NewDesc("qosproxy_admission_inflight_keys", "Keys of the lookups under way.", nil, nil)
+	memoryDesc   = prometheus.NewDesc("qosproxy_admission_memory_bytes", "Memory that the answers under way are likely to take.", nil, nil)
+	mostDesc     = prometheus.NewDesc("qosproxy_admission_memory_limit_bytes", "Memory that the answers under way may take; 0 without a limit.", nil, nil)
 	lookupsDesc  = prometheus.NewDesc("qosproxy_admission_inflight_lookups", "Lookups under way.", []string{"priority"}, nil)
 	rungDesc     = prometheus.NewDesc("qosproxy_ladder_rung",
 		"What the table gives up to keep its promise: 0 nothing, 1 hedges, 2 optional keys, 3 batch lookups, 4 standard lookups.", []string{"table"}, nil)
@@ -88,7 +90,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{limitDesc, inflightDesc, lookupsDesc, rungDesc, burnDesc} {
+	for _, d := range []*prometheus.Desc{limitDesc, inflightDesc, memoryDesc, mostDesc, lookupsDesc, rungDesc, burnDesc} {
 		to <- d
 	}
 }
@@ -101,6 +103,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	s := c.controller.Status()
 	gauge(limitDesc, float64(s.LimitKeys))
 	gauge(inflightDesc, float64(s.InflightKeys))
+	gauge(memoryDesc, float64(s.MemoryBytes))
+	gauge(mostDesc, float64(s.MaxMemoryBytes))
 	for name, n := range s.InflightLookups {
 		gauge(lookupsDesc, float64(n), name)
 	}
@@ -118,6 +122,10 @@ type Status struct {
 	// LimitKeys is how many keys may be under way, of which InflightKeys are.
 	LimitKeys    int `json:"limit_keys"`
 	InflightKeys int `json:"inflight_keys"`
+	// MemoryBytes is what the answers under way are likely to take, MaxMemoryBytes what
+	// they may; 0 without a limit.
+	MemoryBytes    int64 `json:"memory_bytes"`
+	MaxMemoryBytes int64 `json:"max_memory_bytes"`
 	// InflightLookups are the lookups under way by priority.
 	InflightLookups map[string]int `json:"inflight_lookups"`
 	// Tables are the ladders by keyspace.table.
@@ -141,6 +149,7 @@ func (c *Controller) Status() Status {
 	defer c.mu.Unlock()
 	s := Status{
 		Enabled: c.limits.Enabled, LimitKeys: int(c.load.limit), InflightKeys: c.load.inflight,
+		MemoryBytes: c.memory, MaxMemoryBytes: c.limits.MaxMemory,
 		InflightLookups: map[string]int{}, Tables: map[string]TableStatus{},
 	}
 	for class, n := range c.classes {

@@ -12,6 +12,9 @@ type Outcome struct {
 	// large or have no replica left are not among them, since less load would not
 	// help them.
 	Late int
+	// Bytes is how many bytes of cells the answer has, or would have had with the keys
+	// that are too large, as far as they were read.
+	Bytes int
 }
 
 // Permit is the leave to do one lookup.
@@ -25,6 +28,10 @@ type Permit struct {
 	began      time.Time
 	budget     time.Duration
 	rung       Rung
+	// memory is what the answer is likely to take, in bytes. A scout finds that out,
+	// and a permit that waits has still to be told.
+	memory       int64
+	scout, waits bool
 
 	older, newer *Permit
 	released     bool
@@ -56,6 +63,7 @@ func (p *Permit) Release(o Outcome) {
 	c.classes[p.class]--
 	c.load.leave(p, o, took, now)
 	p.client.leave(now)
+	c.unhold(p, o)
 	// The table is not the present one when its promise was replaced meanwhile.
 	if t := p.table; t != nil {
 		if o.Answered == p.ask.Keys {

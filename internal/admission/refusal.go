@@ -17,11 +17,13 @@ const (
 	ReasonDeadline Reason = "deadline"
 	// ReasonOverload means that the hosts do not keep up with what is under way.
 	ReasonOverload Reason = "overload"
+	// ReasonMemory means that the answers under way take all the memory that they may.
+	ReasonMemory Reason = "memory"
 	// ReasonRate means that the client has used up its keys per second.
 	ReasonRate Reason = "client_rate"
 )
 
-var reasons = [...]Reason{ReasonConcurrency, ReasonLadder, ReasonDeadline, ReasonOverload, ReasonRate}
+var reasons = [...]Reason{ReasonConcurrency, ReasonLadder, ReasonDeadline, ReasonOverload, ReasonMemory, ReasonRate}
 
 // Refusal is the error of a lookup that may not start.
 type Refusal struct { //nolint:errname // A refusal is an outcome; RefusalError would say it twice.

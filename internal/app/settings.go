@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"math"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -141,8 +143,22 @@ func admissionLimits(cfg *config.Config) admission.Limits {
 		Enabled:        a.Enabled,
 		MinConcurrency: a.MinConcurrency,
 		MaxConcurrency: a.MaxConcurrency,
+		MaxMemory:      answerMemory(a.MaxMemory),
 		Ladder:         admission.Ladder{Hedges: a.Ladder.Hedges, Optional: a.Ladder.Optional, Batch: a.Ladder.Batch, Standard: a.Ladder.Standard},
 	}
+}
+
+// answerMemory returns how many bytes the answers under way may take. The other half
+// is for the runtime, the ring, connections and garbage.
+func answerMemory(given config.Bytes) int64 {
+	limit := debug.SetMemoryLimit(-1)
+	switch {
+	case given > 0:
+		return int64(given)
+	case limit == math.MaxInt64:
+		return admission.DefaultLimits().MaxMemory
+	}
+	return limit / 2
 }
 
 // promises returns what admission holds the lookups of each table to.

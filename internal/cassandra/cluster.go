@@ -28,6 +28,7 @@ type Cluster struct {
 	status   statusBoard
 	metrics  *metrics
 	inLimits inLimits
+	volumes  volumes
 	// nodeLocal is nil when no read wants NODE_LOCAL.
 	nodeLocal *nodeLocal
 

@@ -29,6 +29,8 @@ type collector struct {
 	owners []int
 	keys   []tally
 	last   int
+	// rows and bytes are what has come, kept or not.
+	rows, bytes int
 	// byKey finds the key of a row where there are many.
 	byKey map[string]int
 }
@@ -61,6 +63,7 @@ func (c *collector) collect(rows *gocql.Iter) error {
 	}
 	c.owners = make([]int, 0, rows.NumRows())
 	c.cells = make([][]byte, 0, rows.NumRows()*c.width)
+	defer c.observe()
 	for rows.Scan(dest...) {
 		if err := c.add(refs); err != nil {
 			return errors.Join(err, rows.Close())
@@ -77,6 +80,10 @@ func (c *collector) collect(rows *gocql.Iter) error {
 	return nil
 }
 
+// observe tells how large the rows were. What is known of a key that was given up is
+// less than it has.
+func (c *collector) observe() { c.r.volume.observe(c.span.len(), c.rows, c.bytes) }
+
 // add takes one row.
 func (c *collector) add(refs []rawCell) error {
 	k, err := c.find(refs)
@@ -91,6 +98,8 @@ func (c *collector) add(refs []rawCell) error {
 	for _, i := range c.r.asked {
 		size += len(refs[i])
 	}
+	c.rows++
+	c.bytes += size
 	switch {
 	case t.rows == c.r.Limit && c.r.limited():
 		if c.r.Strict {

@@ -37,10 +37,10 @@ func (n *nodeLocal) begin(q *executor.SubQuery) bool {
 // A statement that comes in pages goes at LOCAL_ONE: between two pages the host
 // may cease to own the partition, and the rest of it would be missing.
 func (r *reading) partNodeLocal(ctx context.Context, p span) error {
-	if r.paged(p) {
+	if r.page(p) > 0 {
 		return r.part(ctx, p)
 	}
-	err := r.statement(ctx, p, levelNodeLocal)
+	err := r.statement(ctx, p, levelNodeLocal, 0)
 	switch {
 	case err == nil:
 		return r.confirm(ctx, p)
@@ -74,7 +74,7 @@ func (r *reading) confirm(ctx context.Context, p span) error {
 	q.Keys = keys
 	again := &reading{
 		SubQuery: &q, selection: r.selection, session: r.session, level: r.level, limits: r.limits, voyage: r.voyage,
-		left: r.left, results: make([]partition.Result, len(keys)),
+		volume: r.volume, left: r.left, results: make([]partition.Result, len(keys)),
 	}
 	results, err := again.run(ctx)
 	if err != nil && len(keys) == p.len() {

@@ -18,7 +18,7 @@ const (
 	// return without paging. Unpaged, a node reads all partitions of an IN at
 	// once; paged, one after the other.
 	maxUnpagedRows = 5000
-	// pageRows is the page size where a single partition may have more rows.
+	// pageRows is the most rows of a page.
 	pageRows = 1000
 	// readConcurrency is the most statements of one sub-query in flight.
 	readConcurrency = 32
@@ -72,6 +72,7 @@ type reading struct {
 	level   gocql.Consistency
 	limits  *inLimits
 	voyage  *voyage
+	volume  *volume
 	// local is set when statements go at NODE_LOCAL and level, which is then
 	// LOCAL_ONE, is for what NODE_LOCAL leaves open.
 	local *nodeLocal
@@ -93,7 +94,7 @@ func (c *Cluster) newReading(q *executor.SubQuery, v *voyage) (*reading, error) 
 	}
 	r := &reading{
 		SubQuery: q, selection: newSelection(q.Query), session: session.driver, level: level, local: local,
-		limits: &c.inLimits, voyage: v, results: make([]partition.Result, len(q.Keys)),
+		limits: &c.inLimits, voyage: v, volume: c.volumes.of(q.Table), results: make([]partition.Result, len(q.Keys)),
 	}
 	r.left = &r.bytes
 	r.left.Store(math.MaxInt64)
@@ -208,7 +209,7 @@ func (r *reading) each(ctx context.Context, parts []span, part func(*reading, co
 // part asks for the keys of one part. A partition that fails alone is a result,
 // not an error.
 func (r *reading) part(ctx context.Context, p span) error {
-	err := r.statement(ctx, p, r.level)
+	err := r.statement(ctx, p, r.level, r.page(p))
 	if p.len() == 1 {
 		if err != nil && failsAlone(err) {
 			r.results[p.from] = failed(err)
@@ -251,41 +252,42 @@ func (r *reading) parts(ctx context.Context, p span, size int) error {
 	return nil
 }
 
-// statement asks for the keys of one part by one statement.
-func (r *reading) statement(ctx context.Context, p span, level gocql.Consistency) error {
+// statement asks for the keys of one part by one statement, whose rows come that many at a
+// time, or all at once for 0.
+func (r *reading) statement(ctx context.Context, p span, level gocql.Consistency, page int) error {
 	if p.len() == 1 {
 		components := r.Keys[p.from].Components()
 		args := make([]any, 0, len(components)+1)
 		for _, c := range components {
 			args = append(args, rawValue(c))
 		}
-		return r.ask(ctx, r.one(), args, p, level)
+		return r.ask(ctx, r.one(), args, p, level, page)
 	}
 	keys := make([][]byte, 0, p.len())
 	for _, k := range r.Keys[p.from:p.to] {
 		keys = append(keys, k.Routing())
 	}
-	return r.ask(ctx, r.many(), []any{rawList(keys)}, p, level)
+	return r.ask(ctx, r.many(), []any{rawList(keys)}, p, level, page)
 }
 
-// paged reports whether the statement of a part comes in pages.
-func (r *reading) paged(p span) bool {
-	return r.limited() && p.len()*r.rowsPerKey() > maxUnpagedRows
+// page returns how many rows of the statement of a part come at a time, 0 for all.
+func (r *reading) page(p span) int {
+	most := p.len()
+	if r.limited() {
+		most *= r.rowsPerKey()
+	}
+	return r.volume.page(p.len(), most)
 }
 
 // ask runs one statement on the host and keeps the rows of the keys of p.
-func (r *reading) ask(ctx context.Context, text string, args []any, p span, level gocql.Consistency) error {
-	pageSize := 0
+func (r *reading) ask(ctx context.Context, text string, args []any, p span, level gocql.Consistency, page int) error {
 	if r.limited() {
 		args = append(args, r.rowsPerKey())
-	}
-	if r.paged(p) {
-		pageSize = pageRows
 	}
 	s := &stream{Context: ctx, voyage: r.voyage}
 	// Prefetch(0): the next page is never asked for in the background, where
 	// the request could begin after the voyage has ended.
-	q := r.session.Query(text, args...).Consistency(level).SetHostID(r.Host.ID).PageSize(pageSize).Prefetch(0)
+	q := r.session.Query(text, args...).Consistency(level).SetHostID(r.Host.ID).PageSize(page).Prefetch(0)
 	rows := q.IterContext(s) //nolint:contextcheck // s is ctx and more
 	err := newCollector(r, p).collect(rows)
 	s.leave(err)

@@ -131,13 +131,19 @@ func (a *arena) own(d *bench.Dataset, yaml string, env ...string) *subject {
 // it differs.
 func (a *arena) client(proxy *experiment.Proxy, d *bench.Dataset, change func(*bench.Open)) *subject {
 	a.t.Helper()
+	// A proxy that does not live through its scenario cannot tell what it spent.
+	return a.metered(proxy, a.site.Meter(nil), d, change)
+}
+
+// metered is client with a meter of what is spent.
+func (a *arena) metered(proxy *experiment.Proxy, meter bench.Meter, d *bench.Dataset, change func(*bench.Open)) *subject {
+	a.t.Helper()
 	a.site.Data = d
 	open := a.site.Open(proxy)
 	if change != nil {
 		change(&open)
 	}
-	// A proxy that does not live through its scenario cannot tell what it spent.
-	driver, err := bench.NewDriver(open, a.site.Meter(nil))
+	driver, err := bench.NewDriver(open, meter)
 	a.must(err)
 	return &subject{proxy: proxy, driver: driver}
 }
@@ -276,6 +282,17 @@ func firstAttempts(r *report.Round) float64 {
 func seen(r *report.Round) string {
 	return fmt.Sprintf("%d lookups, %d failed, p50 %.1f ms, p99 %.1f ms, max %.0f ms, %.1f %% extra, %v",
 		r.Counts.Lookups, failed(r), r.Latency.P50*1e3, r.Latency.P99*1e3, r.Latency.Max*1e3, extra(r)*100, r.Counts.Errors)
+}
+
+// spent tells who took how much CPU in a round, in CPUs.
+func spent(r *report.Round) string {
+	of := func(perLookup *float64) float64 {
+		if perLookup == nil {
+			return 0
+		}
+		return *perLookup / 1e3 * float64(r.Counts.Lookups) / r.Seconds
+	}
+	return fmt.Sprintf("nodes %.2f, proxy %.2f, load generator and peers %.2f CPUs", of(r.PerLookup.CassandraCPUMillis), of(r.PerLookup.ProxyCPUMillis), of(r.PerLookup.ClientCPUMillis))
 }
 
 // node returns a node by its number, from 1.

@@ -125,7 +125,7 @@ var abuse = scenario{
 		good, bad := caller{name: "good", priority: "interactive"}, caller{"bad", "batch", ", keys_per_second: 1000"}
 		s := a.own(a.data[3], a.configure(", max_connections: 500, max_connection_age: 5s, write_timeout: 2s, handshake_timeout: "+handshake, []caller{good, bad}))
 		defer s.close()
-		g := a.client(s.proxy, a.data[3], func(o *bench.Open) { o.Token = good.token() })
+		g := a.metered(s.proxy, a.site.Meter(s.proxy), a.data[3], func(o *bench.Open) { o.Token = good.token() })
 		defer g.driver.Close()
 		before := a.load(g, span(20*time.Second))
 
@@ -155,8 +155,8 @@ var abuse = scenario{
 		during := a.load(g, span(40*time.Second))
 		stop()
 		peers.Wait()
-		o.note("before:", "p99 %.1f ms", before.Latency.P99*1e3)
-		o.note("during:", "%s", seen(during))
+		o.note("before:", "p99 %.1f ms; %s", before.Latency.P99*1e3, spent(before))
+		o.note("during:", "%s; %s", seen(during), spent(during))
 		o.note("peers", "%d floods, %d of %d half-open connections left", connections, fresh(), halfOpen)
 		o.require(during.Latency.P99 < 2*before.Latency.P99, "p99 %.1f ms, before %.1f ms", during.Latency.P99*1e3, before.Latency.P99*1e3)
 		o.require(lost(during) == 0, "%d of %d lookups lost", lost(during), during.Counts.Lookups)

@@ -35,7 +35,7 @@ const memoryLimit = 256 << 20
 var memory = scenario{
 	name: "memory", fault: "1,000 concurrent lookups of partitions of 10 MiB in 256 MiB of memory", quick: true,
 	promise: "no kill; TOO_LARGE where read; ≥ 95 % of small lookups in time",
-	without: "max_response_bytes 64MiB, neither admission nor shared reads, no GOMEMLIMIT",
+	without: "max_response_bytes 64MiB, no admission, no GOMEMLIMIT",
 	measure: func(a *arena, safe bool) outcome {
 		var o outcome
 		p, err := bench.ParseProfile([]byte(wideRows))
@@ -112,7 +112,7 @@ func (a *arena) flood(s *subject, d *bench.Dataset, callers int, length time.Dur
 				statuses[status]++
 				mu.Unlock()
 				if status != "TOO_LARGE" {
-					time.Sleep(50 * time.Millisecond) // as a client in earnest waits
+					time.Sleep(time.Second) // as Retry-After says
 				}
 			}
 		})

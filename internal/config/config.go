@@ -153,6 +153,9 @@ type Admission struct {
 	// the proxy finds its limit; 1 or more, the one not above the other.
 	MinConcurrency int `yaml:"min_concurrency"`
 	MaxConcurrency int `yaml:"max_concurrency"`
+	// MaxMemory is how many bytes the answers under way may take, as far as it can be
+	// told beforehand; 0 is half of the memory limit of the process, or 1 GiB without one.
+	MaxMemory Bytes `yaml:"max_memory"`
 	// Ladder is what a table gives up as it breaks its promise.
 	Ladder Ladder `yaml:"ladder"`
 }

@@ -64,6 +64,7 @@ func (v *validator) admission(a *Admission) {
 	v.check(a.MinConcurrency > 0, "admission.min_concurrency", "%d is below 1; use a number of keys such as 200", a.MinConcurrency)
 	v.check(a.MaxConcurrency > 0 && a.MaxConcurrency >= a.MinConcurrency, "admission.max_concurrency",
 		"%d is below min_concurrency, which is %d; raise it, or lower the other", a.MaxConcurrency, a.MinConcurrency)
+	v.check(a.MaxMemory >= 0, "admission.max_memory", "%s is below 0; use a size such as 256MiB, or 0 for half of the memory limit", a.MaxMemory)
 	last, lastName := 0.0, ""
 	for _, rung := range []struct {
 		name string

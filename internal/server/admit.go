@@ -25,8 +25,14 @@ func (c *call) admit(ctx context.Context, req *lookup.Request) *admission.Permit
 		Table:    c.table,
 		Keys:     len(req.Keys),
 		Deadline: deadlineOf(ctx, req),
+
+		MostBytes: req.Table.Settings.MaxResponseBytes,
 	})
+	if err == nil {
+		err = permit.Wait(ctx)
+	}
 	if err != nil {
+		permit.Release(admission.Outcome{})
 		if !errors.As(err, &c.refused) {
 			c.refused = &admission.Refusal{RetryAfter: shed.retry, Message: err.Error()}
 		}
@@ -65,10 +71,15 @@ func deadlineOf(ctx context.Context, req *lookup.Request) time.Time {
 }
 
 // ended tells admission how a lookup ended. Keys that the caller did without say
-// nothing about the hosts.
-func ended(results []partition.Result) admission.Outcome {
+// nothing about the hosts. Once a key is too large, the answer would have exceeded the
+// most bytes it may have.
+func ended(results []partition.Result, most int) admission.Outcome {
 	var o admission.Outcome
 	for i := range results {
+		o.Bytes += results[i].Bytes
+		if results[i].Status == partition.TooLarge {
+			o.Bytes = max(o.Bytes, most)
+		}
 		switch s := results[i].Status; {
 		case s.Answered():
 			o.Answered++

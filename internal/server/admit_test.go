@@ -185,8 +185,10 @@ func TestWhatAdmissionIsTold(t *testing.T) {
 		}
 		return out
 	}
-	assert.Equal(t, admission.Outcome{Answered: 2, Late: 2}, ended(of(partition.Found, partition.NotFound, partition.TimedOut, partition.Shed,
-		partition.Unavailable, partition.Failed, partition.TooLarge)))
+	assert.Equal(t, admission.Outcome{Answered: 2, Late: 2, Bytes: 1000}, ended(of(partition.Found, partition.NotFound, partition.TimedOut, partition.Shed,
+		partition.Unavailable, partition.Failed, partition.TooLarge), 1000), "what is too large is as much as an answer may have")
+	rows := []partition.Result{{Status: partition.Found, Bytes: 300}, {Status: partition.Found, Bytes: 200}}
+	assert.Equal(t, admission.Outcome{Answered: 2, Bytes: 500}, ended(rows, 1000))
 	agreed := []partition.Result{{Status: partition.Shed, Err: lookup.ErrOptionalShed}, {Status: partition.TimedOut, Err: lookup.ErrSoftDeadline}}
-	assert.Equal(t, admission.Outcome{}, ended(agreed), "keys that the caller did without say nothing about the hosts")
+	assert.Equal(t, admission.Outcome{}, ended(agreed, 1000), "keys that the caller did without say nothing about the hosts")
 }

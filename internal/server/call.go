@@ -130,7 +130,7 @@ func (c *call) get(ctx context.Context, req *lookup.Request) (*lookup.Response, 
 	if err != nil {
 		return nil, err
 	}
-	permit.Release(ended(resp.Results))
+	permit.Release(ended(resp.Results, req.Table.Settings.MaxResponseBytes))
 	c.resp = resp
 	return resp, nil
 }

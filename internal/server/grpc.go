@@ -191,7 +191,7 @@ func (g *grpcService) stream(ctx context.Context, c *call, req *lookup.Request, 
 	if err != nil {
 		return grpcError(ctx, c.refuse(ctx, err))
 	}
-	permit.Release(ended(results))
+	permit.Release(ended(results, req.Table.Settings.MaxResponseBytes))
 	c.resp = &lookup.Response{Results: results, Stats: stats}
 	c.judge(ctx, results)
 	summary := &qosproxyv1.StreamSummary{Stats: statsOf(stats)}

@@ -1,0 +1,174 @@
+package admission
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const mib = 1 << 20
+
+// learned returns a controller that allows so much memory and has seen a key of so many
+// bytes.
+func learned(t testing.TB, most int64, perKey int, without safeguards) *Controller {
+	t.Helper()
+	c := newController(t, func(cfg *Config) { cfg.Limits.MaxMemory, cfg.without = most, without })
+	p, err := c.Admit(Ask{Table: shop, Keys: 1})
+	require.NoError(t, err)
+	p.Release(Outcome{Answered: 1, Bytes: perKey})
+	return c
+}
+
+func TestAnswersAreHeldToTheirMemory(t *testing.T) {
+	for name, without := range map[string]safeguards{"held": {}, "control: whatever they take": {memory: true}} {
+		t.Run(name, func(t *testing.T) {
+			// Each answer is 4 MiB, three times: six are less than three quarters of 100 MiB.
+			c := learned(t, 100*mib, mib, without)
+			var heavy []*Permit
+			var refused *Refusal
+			for range 20 {
+				p, err := c.Admit(Ask{Table: shop, Keys: 50, MostBytes: 4 * mib})
+				if err != nil {
+					refused = refusal(t, err)
+					continue
+				}
+				require.NoError(t, p.Wait(t.Context()))
+				heavy = append(heavy, p)
+			}
+			if without.memory {
+				assert.Len(t, heavy, 20)
+				return
+			}
+			require.Len(t, heavy, 6)
+			assert.Equal(t, ReasonMemory, refused.Reason)
+			assert.Equal(t, int64(72*mib), c.Status().MemoryBytes)
+			_, err := c.Admit(Ask{Table: shop, Keys: 1, MostBytes: mib / 2})
+			require.NoError(t, err, "a light lookup has the last quarter")
+			for _, p := range heavy {
+				p.Release(Outcome{Answered: 50, Bytes: 4 * mib})
+			}
+			assert.Equal(t, int64(3*mib/2), c.Status().MemoryBytes, "that of the light one")
+		})
+	}
+}
+
+func TestOneAnswerMayTakeMoreThanThereIs(t *testing.T) {
+	c := learned(t, mib, mib, safeguards{})
+	for range 2 {
+		p, err := c.Admit(Ask{Table: shop, Keys: 50})
+		require.NoError(t, err)
+		_, err = c.Admit(Ask{Table: shop, Keys: 1})
+		refusal(t, err)
+		p.Release(Outcome{Answered: 50, Bytes: 50 * mib})
+	}
+}
+
+func TestLargerAnswersAreBelievedSooner(t *testing.T) {
+	var w weight
+	w.observe(1000, 1)
+	assert.InDelta(t, 1000, w.perKey, 0)
+	for range 8 {
+		w.observe(100_000, 1)
+	}
+	assert.Greater(t, w.perKey, 90_000.0)
+	for range 8 {
+		w.observe(1000, 1)
+	}
+	assert.Greater(t, w.perKey, 50_000.0)
+}
+
+// TestAFewGoFirst is of a burst on a table nobody has read: a few lookups find out how
+// large its answers are, and the others wait for them.
+func TestAFewGoFirst(t *testing.T) {
+	for name, tt := range map[string]struct {
+		bytes int
+		ended int // of 100 lookups
+	}{
+		"small answers": {1000, 100},
+		"large answers": {4 * mib, mostScouts + 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newController(t, func(cfg *Config) { cfg.Limits.MaxMemory = 100 * mib })
+				var running, ended, refused atomic.Int64
+				for range 100 {
+					go func() {
+						p, err := c.Admit(Ask{Table: shop, Keys: 1})
+						if err == nil {
+							err = p.Wait(context.Background())
+						}
+						if err != nil {
+							assert.Equal(t, ReasonMemory, refusal(t, err).Reason)
+							p.Release(Outcome{})
+							refused.Add(1)
+							return
+						}
+						running.Add(1)
+						time.Sleep(10 * time.Millisecond)
+						running.Add(-1)
+						ended.Add(1)
+						p.Release(Outcome{Answered: 1, Bytes: tt.bytes})
+					}()
+					synctest.Wait()
+				}
+				assert.EqualValues(t, mostScouts, running.Load())
+				time.Sleep(second)
+				assert.EqualValues(t, tt.ended, ended.Load())
+				assert.EqualValues(t, 100-tt.ended, refused.Load())
+				assert.True(t, empty(c))
+				assert.Zero(t, c.memory)
+			})
+		})
+	}
+}
+
+func TestWaitingEndsWhateverBecomesOfTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newController(t, func(cfg *Config) { cfg.Limits.MaxMemory = mib })
+		var scouts []*Permit
+		for range mostScouts {
+			p, err := c.Admit(Ask{Table: shop, Keys: 1})
+			require.NoError(t, err)
+			require.NoError(t, p.Wait(t.Context()))
+			scouts = append(scouts, p)
+		}
+		late, err := c.Admit(Ask{Table: shop, Keys: 1})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), second)
+		defer cancel()
+		begin := time.Now()
+		require.NoError(t, late.Wait(ctx), "out of time: the lookup itself says so")
+		assert.Equal(t, second, time.Since(begin))
+		late.Release(Outcome{})
+
+		next, err := c.Admit(Ask{Table: shop, Keys: 1})
+		require.NoError(t, err)
+		done := make(chan error)
+		go func() { done <- next.Wait(context.Background()) }()
+		synctest.Wait()
+		scouts[0].Release(Outcome{Late: 1}) // has told nothing
+		require.NoError(t, <-done, "another goes in its place")
+		for _, p := range append(scouts[1:], next) {
+			p.Release(Outcome{Late: 1})
+		}
+		assert.True(t, empty(c))
+		assert.Zero(t, c.tables[shop].weight.scouts)
+		require.NoError(t, (*Permit)(nil).Wait(t.Context()))
+	})
+}
+
+func TestSizesOutliveTheirPromise(t *testing.T) {
+	c := learned(t, 100*mib, mib, safeguards{})
+	limits := DefaultLimits()
+	limits.MaxMemory = 100 * mib
+	c.Replace(limits, map[string]Promise{shop: {Target: second, Percentile: 99}})
+	p, err := c.Admit(Ask{Table: shop, Keys: 2})
+	require.NoError(t, err)
+	assert.Equal(t, int64(6*mib), c.Status().MemoryBytes)
+	p.Release(Outcome{})
+}
