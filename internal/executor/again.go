@@ -54,7 +54,7 @@ func (r *run) hedge(a *attempt, now int64) {
 		return
 	}
 	if !r.req.Policy.Always() {
-		if why := r.denied(a, len(subset)-len(plan.Unplaced), len(plan.Groups), stressed); why != "" {
+		if why := r.denied(a, len(subset)-len(plan.Unplaced), len(plan.Groups), stressed, now); why != "" {
 			r.traceHedge(a, why)
 			r.deny(a, now)
 			return
@@ -94,7 +94,7 @@ func (r *run) worthwhile(keys int, now int64) bool {
 
 // denied returns why a hedge of an attempt would add too much to what the hosts do
 // anyway, as in Attempt.NotHedged; empty when it would not.
-func (r *run) denied(a *attempt, keys, groups int, stressed bool) string {
+func (r *run) denied(a *attempt, keys, groups int, stressed bool, now int64) string {
 	if r.executor.without.budgets {
 		return ""
 	}
@@ -107,7 +107,8 @@ func (r *run) denied(a *attempt, keys, groups int, stressed bool) string {
 		return NotHedgedLoad
 	}
 	if r.req.Table.hedges.Withdraw(keys, groups, still) ||
-		stood >= goneAfter && r.req.Table.retries.Withdraw(keys) {
+		stood >= goneAfter && r.req.Table.retries.Withdraw(keys) ||
+		r.pressing <= now && !r.executor.without.rescue && r.req.Table.hedges.Rescue(keys) {
 		return ""
 	}
 	return NotHedgedBudget
@@ -131,14 +132,17 @@ func (e *Executor) stands(v *view, h *host) time.Duration {
 }
 
 // deny counts a hedge that was not made, once per attempt, and tries again when
-// the attempt is twice as late: by then the budget may have been filled, or the
-// host may have been shown to be a straggler.
+// the attempt is twice as late, and when time runs out: by then the budget may have been
+// filled, or the host may have been shown to be a straggler.
 func (r *run) deny(a *attempt, now int64) {
 	if !a.denied {
 		a.denied = true
 		r.executor.metrics.hedges.WithLabelValues(hedgeDenied).Inc()
 	}
 	a.hedgeAt = now + a.delay
+	if now < r.pressing {
+		a.hedgeAt = min(a.hedgeAt, r.pressing)
+	}
 	a.delay *= 2
 }
 

@@ -25,6 +25,8 @@ type run struct {
 	cancel   context.CancelCauseFunc
 	begin    int64
 	deadline int64
+	// pressing is when half of the time is gone; unset without a deadline.
+	pressing int64
 
 	keys    []keyState
 	left    int
@@ -102,11 +104,12 @@ func (e *Executor) newRun(ctx context.Context, req *Request, plan planner.Plan, 
 		// deadline passes is not lost.
 		landed: make(chan landed, len(plan.Groups)+2),
 	}
-	r.hopelessAt = unset
+	r.hopelessAt, r.pressing = unset, unset
 	if d, ok := ctx.Deadline(); ok {
 		r.deadline = int64(d.Sub(e.begin))
+		r.pressing = r.begin + (r.deadline-r.begin)/2
 		if needed(req.Query.Consistency, 2) > 1 && r.view.anyGone() {
-			r.hopelessAt = r.begin + (r.deadline-r.begin)/2
+			r.hopelessAt = r.pressing
 		}
 	}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)

@@ -129,8 +129,8 @@ func (b *Budget) refund(n int) { b.saved.Add(int64(n) * micro) }
 // that a few keys do not become many requests, a share of its sub-queries. Safe
 // for concurrent use.
 type Allowance struct {
-	keys, subQueries *Budget
-	denied           atomic.Uint64
+	keys, subQueries, rescues *Budget
+	denied                    atomic.Uint64
 }
 
 // The limits of an Allowance besides the ratio of keys.
@@ -143,6 +143,10 @@ const (
 	keyFloor        = 5
 	subQueryFloor   = 1
 	largestKeyRatio = 1
+	// rescueShare is how much of the ratio of keys is for rescues besides, and
+	// rescueBurst how many keys can be saved up for them.
+	rescueShare = 0.5
+	rescueBurst = 500
 	// keyReserve and subQueryReserve are left for hosts that stand still.
 	keyReserve      = 400
 	subQueryReserve = 80
@@ -150,7 +154,8 @@ const (
 
 // NewAllowance returns an allowance of ratio × keys, 0 to 1, over a floor of five
 // keys a second; and of 5 % of the sub-queries (or ratio, when that is more) over
-// a floor of one a second. A ratio of 0 allows no hedge at all.
+// a floor of one a second; and half as much of the keys besides for rescues. A ratio of 0
+// allows no hedge at all.
 func NewAllowance(ratio float64) *Allowance {
 	ratio = min(max(ratio, 0), largestKeyRatio)
 	subQueries := 0.0
@@ -160,6 +165,7 @@ func NewAllowance(ratio float64) *Allowance {
 	return &Allowance{
 		keys:       NewBudget(Limits{Ratio: ratio, Burst: keyBurst, Floor: keyFloor}),
 		subQueries: NewBudget(Limits{Ratio: subQueries, Burst: SubQueryBurst, Floor: subQueryFloor}),
+		rescues:    NewBudget(Limits{Ratio: rescueShare * ratio, Burst: rescueBurst, Floor: keyFloor * rescueShare}),
 	}
 }
 
@@ -167,6 +173,7 @@ func NewAllowance(ratio float64) *Allowance {
 func (a *Allowance) Deposit(keys, subQueries int) {
 	a.keys.Deposit(keys)
 	a.subQueries.Deposit(subQueries)
+	a.rescues.Deposit(keys)
 }
 
 // Withdraw takes for a hedge of so many keys in so many sub-queries, both or
@@ -187,6 +194,10 @@ func (a *Allowance) Withdraw(keys, subQueries int, still bool) bool {
 	a.denied.Add(1)
 	return false
 }
+
+// Rescue takes for a hedge that was refused, of a lookup that runs out of time: it fails
+// without, and those that are merely slow have used up the rest.
+func (a *Allowance) Rescue(keys int) bool { return a.rescues.Withdraw(keys) }
 
 // Denied is how many hedges were refused.
 func (a *Allowance) Denied() uint64 { return a.denied.Load() }
