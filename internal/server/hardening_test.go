@@ -354,12 +354,12 @@ func TestRapidReset(t *testing.T) {
 	t.Run("held to the limit", func(t *testing.T) {
 		most, good := rapidReset(t, safeguards{}, 20_000)
 		require.NoError(t, good)
-		assert.LessOrEqual(t, most, grpcMaxStreams, "streams that were reset still count while their handlers run")
-		assert.Less(t, runtime.NumGoroutine(), grpcMaxStreams+500)
+		assert.LessOrEqual(t, most, maxStreams, "streams that were reset still count while their handlers run")
+		assert.Less(t, runtime.NumGoroutine(), maxStreams+500)
 	})
 	t.Run("control: without the limit handlers pile up", func(t *testing.T) {
 		most, _ := rapidReset(t, safeguards{streams: true}, 20_000)
-		assert.Greater(t, most, grpcMaxStreams)
+		assert.Greater(t, most, maxStreams)
 	})
 }
 
@@ -397,7 +397,7 @@ func rapidReset(t *testing.T, without safeguards, streams uint32) (most int, goo
 	piled := func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return highest > grpcMaxStreams
+		return highest > maxStreams
 	}
 	for i := range streams {
 		if piled() {

@@ -59,11 +59,11 @@ func (l Limits) orDefault() Limits {
 const (
 	// maxHeaderBytes bounds the headers of a request, after decompression.
 	maxHeaderBytes = 16 << 10
-	// grpcMaxStreams and httpMaxStreams are the requests under way on one
-	// connection. A peer that opens and resets streams (rapid reset) waits until
-	// the handlers of those it has reset are done.
-	grpcMaxStreams = 1000
-	httpMaxStreams = 250
+	// maxStreams is how many requests may be under way on one connection. A peer that
+	// opens and resets streams (rapid reset) waits until the handlers of those it has
+	// reset are done, so that this is also how many of them others find before them in
+	// the queue for a CPU.
+	maxStreams = 250
 	// maxFrameBytes is the largest HTTP/2 frame that is read: the least there is.
 	maxFrameBytes = 16 << 10
 	// httpReadTimeout bounds the time until a request has come, body included.
@@ -80,7 +80,7 @@ const (
 // grpcLimits are the limits as options of the gRPC server.
 func (s *Server) grpcLimits() []grpc.ServerOption {
 	l := s.cfg.Limits
-	headers, streams, pings := uint32(maxHeaderBytes), uint32(grpcMaxStreams), minPingInterval
+	headers, streams, pings := uint32(maxHeaderBytes), uint32(maxStreams), minPingInterval
 	if s.cfg.without.headers {
 		headers = math.MaxUint32
 	}
@@ -111,7 +111,7 @@ func (s *Server) limitHTTP(h *http.Server) {
 	h.ReadTimeout = httpReadTimeout
 	h.IdleTimeout = l.IdleTimeout
 	h.HTTP2 = &http.HTTP2Config{
-		MaxConcurrentStreams: httpMaxStreams,
+		MaxConcurrentStreams: maxStreams,
 		MaxReadFrameSize:     maxFrameBytes,
 		SendPingTimeout:      pingInterval,
 		PingTimeout:          pingTimeout,
