@@ -15,7 +15,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/identity"
 )
 
-// Limits are the numbers of a Controller. Those of concurrency are in keys.
+// Limits are the numbers of a Controller. Those of concurrency are in
+// keys of usual size.
 type Limits struct {
 	// Enabled is false to refuse nothing, the shares of clients included.
 	Enabled bool
@@ -65,7 +66,7 @@ type Config struct {
 
 // safeguards are named after what they turn off.
 type safeguards struct {
-	limit, priorities, fairness, doubt, overdue, need, hysteresis, purpose, traffic, bursts, pauses, overdraft, seek, memory bool
+	limit, priorities, fairness, doubt, overdue, need, hysteresis, purpose, traffic, bursts, pauses, overdraft, seek, memory, units bool
 }
 
 // Ask is a lookup that wants to start.
@@ -173,6 +174,7 @@ func (c *Controller) Admit(ask Ask) (*Permit, error) {
 	p.budget = budget(p.table, ask.Deadline, now)
 	p.client = c.client(who, now)
 	p.rank = c.rank(p, now)
+	p.units = c.units(p)
 	if c.limits.Enabled {
 		if refusal := c.refuse(p, now); refusal != nil {
 			c.metrics.shed(who.Name, p.class, refusal.Reason)
@@ -181,7 +183,7 @@ func (c *Controller) Admit(ask Ask) (*Permit, error) {
 	}
 	c.classes[p.class]++
 	c.load.enter(p)
-	p.client.enter(ask.Keys, now)
+	p.client.enter(p.units, now)
 	c.hold(p)
 	c.metrics.admitted[p.class].Inc()
 	return p, nil

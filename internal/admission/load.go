@@ -161,8 +161,8 @@ func (l *load) pass(now time.Time) {
 func (l *load) enter(p *Permit) {
 	l.pass(p.began)
 	l.lookups++
-	l.inflight += p.ask.Keys
-	l.ranked[p.rank] += p.ask.Keys
+	l.inflight += p.units
+	l.ranked[p.rank] += p.units
 	p.older = l.newest
 	if l.newest == nil {
 		l.oldest = p
@@ -175,8 +175,8 @@ func (l *load) enter(p *Permit) {
 func (l *load) leave(p *Permit, o Outcome, took time.Duration, now time.Time) {
 	l.pass(now)
 	l.lookups--
-	l.inflight -= p.ask.Keys
-	l.ranked[p.rank] -= p.ask.Keys
+	l.inflight -= p.units
+	l.ranked[p.rank] -= p.units
 	if p.older == nil {
 		l.oldest = p.newer
 	} else {
@@ -188,7 +188,7 @@ func (l *load) leave(p *Permit, o Outcome, took time.Duration, now time.Time) {
 		p.newer.older = p.older
 	}
 	p.older, p.newer = nil, nil
-	l.sample.answered += o.Answered
+	l.sample.answered += o.Answered * p.units / p.ask.Keys
 	// A lookup that failed at once, or whose caller hung up, says nothing about
 	// how fast the hosts are.
 	if p.budget > 0 && (o.Answered > 0 || o.Late > 0) {

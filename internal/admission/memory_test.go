@@ -172,3 +172,27 @@ func TestSizesOutliveTheirPromise(t *testing.T) {
 	assert.Equal(t, int64(6*mib), c.Status().MemoryBytes)
 	p.Release(Outcome{})
 }
+
+func TestLargeKeysCountForMoreThanOne(t *testing.T) {
+	for name, tt := range map[string]struct {
+		perKey, keys int
+		without      safeguards
+		want         int
+	}{
+		"small ones":                     {450, 50, safeguards{}, 50},
+		"large ones":                     {8 * unitBytes, 5, safeguards{}, 40},
+		"no more than the least limit":   {4 * mib, 5, safeguards{}, 200},
+		"a large lookup of small ones":   {450, 500, safeguards{}, 500},
+		"control: whatever keys bring":   {8 * unitBytes, 5, safeguards{units: true}, 5},
+		"control: sizes are not watched": {8 * unitBytes, 5, safeguards{memory: true}, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := learned(t, 1<<30, tt.perKey, tt.without)
+			p, err := c.Admit(Ask{Table: shop, Keys: tt.keys})
+			require.NoError(t, err)
+			assert.Equal(t, tt.want, c.Status().InflightKeys)
+			p.Release(Outcome{Answered: tt.keys, Bytes: tt.keys * tt.perKey})
+			assert.True(t, empty(c))
+		})
+	}
+}

@@ -23,11 +23,13 @@ type Permit struct {
 	ask        Ask
 	class      int
 	rank       int
-	client     *client
-	table      *table
-	began      time.Time
-	budget     time.Duration
-	rung       Rung
+	// units is what the lookup costs its hosts, in keys of usual size.
+	units  int
+	client *client
+	table  *table
+	began  time.Time
+	budget time.Duration
+	rung   Rung
 	// memory is what the answer is likely to take, in bytes. A scout finds that out,
 	// and a permit that waits has still to be told.
 	memory       int64
