@@ -75,22 +75,27 @@ func newArena(t *testing.T) *arena {
 		require.NoError(t, site.Load(ctx, products(fmt.Sprintf("chaos_rf%d", replication), "products", partitions), replication))
 		a.data[replication] = site.Data
 	}
-	// Under far more load than they have to carry, and left alone in between, nodes
-	// compile sooner.
-	warm := a.subject(3)
-	runs, err := bench.Compare(ctx, a.unguarded().driver.Contenders("", bench.ProxyGRPC), bench.Comparison{
+	a.warm()
+	return a
+}
+
+// warm has the nodes compile their code: under far more load than they have to carry,
+// and left alone in between, they do so sooner.
+func (a *arena) warm() {
+	a.t.Helper()
+	s := a.subject(3)
+	runs, err := bench.Compare(a.t.Context(), a.unguarded().driver.Contenders("", bench.ProxyGRPC), bench.Comparison{
 		Load: bench.Load{Concurrency: 4}, Warmup: 2 * time.Minute, Rounds: 1, Length: 5 * time.Second,
 	})
-	require.NoError(t, err)
-	t.Logf("warm-up: %s", seen(&runs[0].Rounds[0]))
+	a.must(err)
+	a.t.Logf("warm-up: %s", seen(&runs[0].Rounds[0]))
 	for range 36 {
-		r := a.load(warm, 5*time.Second)
-		t.Logf("warm-up: %s", seen(r))
+		r := a.load(s, 5*time.Second)
+		a.t.Logf("warm-up: %s", seen(r))
 		if failed(r) == 0 && r.Latency.P99 < 0.040 && !r.Compiling() {
 			break
 		}
 	}
-	return a
 }
 
 // subject returns a proxy for the table of a replication factor with further
@@ -282,6 +287,17 @@ func firstAttempts(r *report.Round) float64 {
 func seen(r *report.Round) string {
 	return fmt.Sprintf("%d lookups, %d failed, p50 %.1f ms, p99 %.1f ms, max %.0f ms, %.1f %% extra, %v",
 		r.Counts.Lookups, failed(r), r.Latency.P50*1e3, r.Latency.P99*1e3, r.Latency.Max*1e3, extra(r)*100, r.Counts.Errors)
+}
+
+// restart starts all nodes anew, whatever has become of them, and warms them.
+func (a *arena) restart() {
+	for _, n := range a.cluster.Nodes() {
+		_ = n.Kill()
+	}
+	for _, n := range a.cluster.Nodes() {
+		a.must(n.Start(a.t.Context()))
+	}
+	a.warm()
 }
 
 // spent tells who took how much CPU in a round, in CPUs.
