@@ -153,6 +153,9 @@ func TestRealNodeLocal(t *testing.T) {
 		}
 	}
 	require.Greater(t, len(foreign), 10)
+	// Before a row of the table was seen, so many might need pages, which go at LOCAL_ONE.
+	res, _ = l.read(t, l.hosts[0], foreign[0])
+	require.Equal(t, partition.Found, res[0].Status)
 	t.Run("control: unconfirmed, a host that does not own a key denies it", func(t *testing.T) {
 		l.NodeLocalWithout(true, true)
 		defer l.NodeLocalWithout(false, false)
