@@ -238,3 +238,31 @@ func TestHedgesStayWithinTheirBudgetForAnHour(t *testing.T) {
 		})
 	}
 }
+
+// TestADeniedHedgeIsDueWhenHalfOfTheTimeIsGone is of a host that is slow, and answers
+// others meanwhile.
+func TestADeniedHedgeIsDueWhenHalfOfTheTimeIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(after(time.Millisecond))
+		b := newBench(t, newRing(t, 3, 3, 3), c, nil)
+		for b.state().hedges.Withdraw(1, 1, true) {
+		}
+		req := b.request(1)
+		plan := b.Plan(req)
+		slow := b.view(b.ring).hosts[plan.Groups[0].Host]
+		c.set(slow.ID, after(90*time.Millisecond))
+		go func() {
+			for range 90 {
+				time.Sleep(time.Millisecond)
+				slow.settledAt.Store(b.now())
+			}
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		b.Execute(ctx, req, plan, func(int, partition.Result) {})
+		reads := c.seen()
+		require.Len(t, reads, 2)
+		assert.Equal(t, 50*time.Millisecond, reads[1].at)
+		time.Sleep(time.Second)
+	})
+}
