@@ -75,7 +75,7 @@ type Ask struct {
 	Client *identity.Client
 	// Table is keyspace.table.
 	Table string
-	// Keys is the number of keys asked, duplicates included; the cost.
+	// Keys is the number of keys asked, duplicates included; 1 or more.
 	Keys int
 	// MostBytes is the most bytes of cells in the answer; 0 when nothing bounds it.
 	MostBytes int

@@ -149,13 +149,14 @@ func (c *Controller) unhold(p *Permit, o Outcome) {
 
 // Wait returns when the lookup may go on. That is at once, unless nobody knows yet how
 // large the answers of its table are: then a few lookups go first, and when one of them
-// has been answered, this one is refused if there is no memory for it. The error is a
-// *Refusal. When ctx ends first it is nil, since the lookup finds out by itself. A nil
-// Permit never waits.
+// has been answered, this one is refused if there is no memory for it, or if its deadline
+// has come before. The error is a *Refusal. When ctx ends first it is nil, since the
+// lookup finds out by itself. A nil Permit never waits.
 func (p *Permit) Wait(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
+	var over <-chan time.Time
 	for {
 		wait, refusal := p.proceed()
 		if refusal != nil {
@@ -164,12 +165,28 @@ func (p *Permit) Wait(ctx context.Context) error {
 		if wait == nil {
 			return nil
 		}
+		if over == nil && !p.ask.Deadline.IsZero() {
+			timer := time.NewTimer(time.Until(p.ask.Deadline))
+			defer timer.Stop()
+			over = timer.C
+		}
 		select {
 		case <-wait:
+		case <-over:
+			return p.tooLate()
 		case <-ctx.Done():
 			return nil
 		}
 	}
+}
+
+// tooLate refuses a lookup that has waited until its deadline.
+func (p *Permit) tooLate() *Refusal {
+	c := p.controller
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.metrics.shed(p.client.who.Name, p.class, ReasonDeadline)
+	return &Refusal{ReasonDeadline, retries[p.class], "the first lookups of the table are not answered in time; ask again later"}
 }
 
 // proceed tries again to start a lookup that has to wait.

@@ -137,6 +137,10 @@ func TestWaitingEndsWhateverBecomesOfTheFirst(t *testing.T) {
 			require.NoError(t, p.Wait(t.Context()))
 			scouts = append(scouts, p)
 		}
+		bound, err := c.Admit(Ask{Table: shop, Keys: 1, Deadline: time.Now().Add(second)})
+		require.NoError(t, err)
+		assert.Equal(t, ReasonDeadline, refusal(t, bound.Wait(t.Context())).Reason)
+		bound.Release(Outcome{})
 		late, err := c.Admit(Ask{Table: shop, Keys: 1})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), second)

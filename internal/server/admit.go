@@ -20,16 +20,21 @@ func (c *call) admit(ctx context.Context, req *lookup.Request) *admission.Permit
 	if c.server.deps.Admission == nil || len(req.Keys) == 0 {
 		return nil
 	}
+	deadline := deadlineOf(ctx, req)
 	permit, err := c.server.deps.Admission.Admit(admission.Ask{
 		Client:   identity.FromContext(ctx),
 		Table:    c.table,
 		Keys:     len(req.Keys),
-		Deadline: deadlineOf(ctx, req),
+		Deadline: deadline,
 
 		MostBytes: req.Table.Settings.MaxResponseBytes,
 	})
 	if err == nil {
+		begin := time.Now()
 		err = permit.Wait(ctx)
+		if time.Since(begin) > time.Millisecond && !deadline.IsZero() {
+			req.Timeout = max(time.Until(deadline), time.Nanosecond) // what is left
+		}
 	}
 	if err != nil {
 		permit.Release(admission.Outcome{})

@@ -192,3 +192,35 @@ func TestWhatAdmissionIsTold(t *testing.T) {
 	agreed := []partition.Result{{Status: partition.Shed, Err: lookup.ErrOptionalShed}, {Status: partition.TimedOut, Err: lookup.ErrSoftDeadline}}
 	assert.Equal(t, admission.Outcome{}, ended(agreed, 1000), "keys that the caller did without say nothing about the hosts")
 }
+
+// TestALookupWaitsForTheFirstOfItsTable is of a table of which four lookups are under way
+// and none has been answered.
+func TestALookupWaitsForTheFirstOfItsTable(t *testing.T) {
+	c := controller(t, 0)
+	var first []*admission.Permit
+	for range 4 {
+		p, err := c.Admit(admission.Ask{Table: "ks.products", Keys: 1})
+		require.NoError(t, err)
+		first = append(first, p)
+	}
+	asked := make(chan time.Duration, 1)
+	d := open(t, Deps{Admission: c, Lookup: &fake{tables: []*lookup.Table{products(t)},
+		get: func(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
+			asked <- req.Timeout
+			return respond(absent)(ctx, req)
+		}}})
+	code := make(chan int, 1)
+	go func() {
+		code <- do(d.http.Handler, http.MethodPost, "/v1/ks/products:batchGet", `{"keys":["a"],"timeout":"5s"}`).Code
+	}()
+	select {
+	case <-asked:
+		t.Error("it did not wait")
+	case <-time.After(50 * time.Millisecond):
+	}
+	for _, p := range first {
+		p.Release(admission.Outcome{Answered: 1, Bytes: 100})
+	}
+	assert.Equal(t, http.StatusOK, <-code)
+	assert.Less(t, <-asked, 5*time.Second-40*time.Millisecond, "what is left of its time")
+}
