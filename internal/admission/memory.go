@@ -18,7 +18,7 @@ const (
 	// more than thought is believed sooner.
 	heavier, lighter = 1.0 / 4, 1.0 / 16
 	// unitBytes is how many bytes cost a node about as much CPU as a key does: with
-	// 10,000 bytes in place of 1,000 a lookup took 1.4 to 2.2 times as long.
+	// 10,000 bytes in place of 1,000 a lookup took 1.2 to 2.1 times as long.
 	unitBytes = 8 << 10
 	// mostScouts is how many lookups of a table are under way before one has told how
 	// large its answers are.

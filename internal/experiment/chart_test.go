@@ -40,6 +40,10 @@ func TestPlaces(t *testing.T) {
 	x, series := byLast(&report.Run{Condition: "3 nodes, ONE, 100 bytes, 4 callers"})
 	assert.Equal(t, "3 nodes, ONE, 100 bytes", x)
 	assert.Equal(t, "4 callers", series)
+	_, series = byCallers(&report.Run{Condition: "3 nodes, ONE, 100 bytes, 1 caller"})
+	assert.Equal(t, "1 caller", series)
+	_, series = byCallers(&report.Run{Condition: "3 nodes, ONE, 100 bytes, 8 callers"})
+	assert.Empty(t, series, "not drawn")
 	_, series = byTarget("capacity")(&report.Run{Target: bench.In, Condition: "capacity"})
 	assert.Empty(t, series, "left out")
 	empty := &report.Report{}

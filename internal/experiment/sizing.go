@@ -3,7 +3,9 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/qosproxy/qosproxy/internal/bench"
@@ -19,8 +21,20 @@ var sizing = Experiment{
 		title: "p95 by configuration and callers",
 		kind:  report.Bars, logY: true, y: "p95, ms",
 		figure: report.P95,
-		place:  byLast,
+		place:  byCallers,
 	},
+}
+
+// drawnCallers are the numbers of callers in the overview, which has four bars at each place.
+var drawnCallers = []string{"1 caller", "4 callers", "32 callers", "256 callers"}
+
+// byCallers places a run at its configuration, in the series of its callers.
+func byCallers(r *report.Run) (x, series string) {
+	x, callers := cutLast(r.Condition)
+	if !slices.Contains(drawnCallers, callers) {
+		return x, ""
+	}
+	return x, callers
 }
 
 // tight is the SLA of the sizing experiment.
@@ -88,6 +102,9 @@ func (lab *Lab) sizingOf(ctx context.Context, s *Site, r *report.Report, best *r
 			c.Warmup = pick(lab, 9*time.Second, 20*time.Second)
 		}
 		condition := fmt.Sprintf("%d nodes, %s, %d bytes, %d callers", nodes, level, size, callers)
+		if callers == 1 {
+			condition = strings.TrimSuffix(condition, "s")
+		}
 		if err := lab.run(ctx, r, c, d.Contenders(condition, bench.ProxyGRPCCQL)...); err != nil {
 			return err
 		}
