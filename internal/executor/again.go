@@ -54,7 +54,7 @@ func (r *run) hedge(a *attempt, now int64) {
 		return
 	}
 	if !r.req.Policy.Always() {
-		if why := r.denied(a, len(subset)-len(plan.Unplaced), len(plan.Groups), stressed, now); why != "" {
+		if why := r.denied(a, &plan, len(subset)-len(plan.Unplaced), stressed, now); why != "" {
 			r.traceHedge(a, why)
 			r.deny(a, now)
 			return
@@ -94,10 +94,19 @@ func (r *run) worthwhile(keys int, now int64) bool {
 
 // denied returns why a hedge of an attempt would add too much to what the hosts do
 // anyway, as in Attempt.NotHedged; empty when it would not.
-func (r *run) denied(a *attempt, keys, groups int, stressed bool, now int64) string {
+func (r *run) denied(a *attempt, plan *planner.Plan, keys int, stressed bool, now int64) string {
 	if r.executor.without.budgets {
 		return ""
 	}
+	why := r.burden(a, keys, len(plan.Groups), stressed)
+	if why != "" && r.rescued(plan, keys, why, now) {
+		return ""
+	}
+	return why
+}
+
+// burden is denied as long as there is time.
+func (r *run) burden(a *attempt, keys, groups int, stressed bool) string {
 	stood := r.executor.stands(r.view, a.flight.host)
 	if (stressed || r.req.Table.mostlyLate()) && stood == 0 {
 		return NotHedgedLoad
@@ -106,12 +115,30 @@ func (r *run) denied(a *attempt, keys, groups int, stressed bool, now int64) str
 	if r.req.FewHedges && !still {
 		return NotHedgedLoad
 	}
-	if r.req.Table.hedges.Withdraw(keys, groups, still) ||
-		stood >= goneAfter && r.req.Table.retries.Withdraw(keys) ||
-		r.pressing <= now && !r.executor.without.rescue && r.req.Table.hedges.Rescue(keys) {
+	if r.req.Table.hedges.Withdraw(keys, groups, still) || stood >= goneAfter && r.req.Table.retries.Withdraw(keys) {
 		return ""
 	}
 	return NotHedgedBudget
+}
+
+// rescued reports whether keys are asked again all the same, since their time runs out:
+// from half of it on if only the budget was spent. In the last quarter load is no reason
+// against it either, where the hosts to be asked are not late themselves: two of three in
+// trouble look like load, even if one of them is down and the other has just come back.
+func (r *run) rescued(plan *planner.Plan, keys int, why string, now int64) bool {
+	last := r.urgent <= now
+	switch {
+	case r.executor.without.rescue || now < r.pressing:
+		return false
+	case why == NotHedgedLoad && (!last || !r.wellPlaced(plan, now)):
+		return false
+	}
+	return r.req.Table.hedges.Rescue(keys, last)
+}
+
+// wellPlaced reports whether no host of a plan is late.
+func (r *run) wellPlaced(plan *planner.Plan, now int64) bool {
+	return !slices.ContainsFunc(plan.Groups, func(g planner.Group) bool { return r.view.hosts[g.Host].late(now) })
 }
 
 // goneAfter is how long a host must have stalled to be as good as one that failed,
@@ -132,16 +159,18 @@ func (e *Executor) stands(v *view, h *host) time.Duration {
 }
 
 // deny counts a hedge that was not made, once per attempt, and tries again when
-// the attempt is twice as late, and when time runs out: by then the budget may have been
-// filled, or the host may have been shown to be a straggler.
+// the attempt is twice as late, and twice when time runs out: by then the budget may have
+// been filled, or the host may have been shown to be a straggler.
 func (r *run) deny(a *attempt, now int64) {
 	if !a.denied {
 		a.denied = true
 		r.executor.metrics.hedges.WithLabelValues(hedgeDenied).Inc()
 	}
 	a.hedgeAt = now + a.delay
-	if now < r.pressing {
-		a.hedgeAt = min(a.hedgeAt, r.pressing)
+	for _, at := range []int64{r.urgent, r.pressing} {
+		if now < at {
+			a.hedgeAt = min(a.hedgeAt, at)
+		}
 	}
 	a.delay *= 2
 }

@@ -21,13 +21,15 @@ func TestTraceSaysWhyALateAttemptWasNotHedged(t *testing.T) {
 		"there is no other replica": {rf: 1, timeout: 100 * time.Millisecond, want: NotHedgedReplicas},
 		"too little time is left":   {rf: 3, timeout: 15*time.Millisecond + 500*time.Microsecond, want: NotHedgedDeadline},
 		"the budget is spent": {rf: 3, timeout: 100 * time.Millisecond, want: NotHedgedBudget, prepare: func(b *bench) {
-			for b.state().hedges.Withdraw(1, 1, true) || b.state().hedges.Rescue(1) {
+			for b.state().hedges.Withdraw(1, 1, true) {
 			}
+			drain(b.state().hedges, true)
 		}},
 		"most attempts are late": {rf: 3, timeout: 50 * time.Millisecond, want: NotHedgedLoad, prepare: func(b *bench) {
 			for range 200 {
 				b.state().noteLate(true)
 			}
+			drain(b.state().hedges, true)
 		}},
 		"control: it was": {rf: 3, timeout: 100 * time.Millisecond, want: ""},
 	} {

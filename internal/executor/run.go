@@ -25,8 +25,9 @@ type run struct {
 	cancel   context.CancelCauseFunc
 	begin    int64
 	deadline int64
-	// pressing is when half of the time is gone; unset without a deadline.
-	pressing int64
+	// pressing is when half of the time is gone, and urgent when three quarters are; both
+	// unset without a deadline.
+	pressing, urgent int64
 
 	keys    []keyState
 	left    int
@@ -104,10 +105,10 @@ func (e *Executor) newRun(ctx context.Context, req *Request, plan planner.Plan, 
 		// deadline passes is not lost.
 		landed: make(chan landed, len(plan.Groups)+2),
 	}
-	r.hopelessAt, r.pressing = unset, unset
+	r.hopelessAt, r.pressing, r.urgent = unset, unset, unset
 	if d, ok := ctx.Deadline(); ok {
 		r.deadline = int64(d.Sub(e.begin))
-		r.pressing = r.begin + (r.deadline-r.begin)/2
+		r.pressing, r.urgent = r.begin+(r.deadline-r.begin)/2, r.begin+(r.deadline-r.begin)/4*3
 		if needed(req.Query.Consistency, 2) > 1 && r.view.anyGone() {
 			r.hopelessAt = r.pressing
 		}

@@ -143,10 +143,12 @@ const (
 	keyFloor        = 5
 	subQueryFloor   = 1
 	largestKeyRatio = 1
-	// rescueShare is how much of the ratio of keys is for rescues besides, and
-	// rescueBurst how many keys can be saved up for them.
-	rescueShare = 0.5
-	rescueBurst = 500
+	// rescueShare is how much of the ratio of keys is for rescues besides, rescueBurst
+	// how many keys can be saved up for them, and rescueReserve what is left for the
+	// last ones.
+	rescueShare   = 0.5
+	rescueBurst   = 500
+	rescueReserve = rescueBurst / 2
 	// keyReserve and subQueryReserve are left for hosts that stand still.
 	keyReserve      = 400
 	subQueryReserve = 80
@@ -196,8 +198,16 @@ func (a *Allowance) Withdraw(keys, subQueries int, still bool) bool {
 }
 
 // Rescue takes for a hedge that was refused, of a lookup that runs out of time: it fails
-// without, and those that are merely slow have used up the rest.
-func (a *Allowance) Rescue(keys int) bool { return a.rescues.Withdraw(keys) }
+// without, and those that are merely slow have used up the rest. Half of the pool is for
+// the last ones, whose time is nearly over: many that were late a moment before have been
+// answered by then.
+func (a *Allowance) Rescue(keys int, last bool) bool {
+	reserve := rescueReserve
+	if last {
+		reserve = 0
+	}
+	return a.rescues.withdraw(keys, reserve)
+}
 
 // Denied is how many hedges were refused.
 func (a *Allowance) Denied() uint64 { return a.denied.Load() }
