@@ -30,7 +30,7 @@ type benchFlags struct {
 	compare             []string
 	rate                float64
 	concurrency         int
-	ramp                bool
+	ramp, explain       bool
 	duration, warmup    time.Duration
 	rounds, keys        int
 	consistency         string
@@ -98,6 +98,7 @@ bench load) and the proxy must be running.`,
 	flags.StringVar(&f.grpc, "addr", "127.0.0.1:50051", "gRPC listener of the proxy; several, with commas between them, are asked in turns")
 	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "HTTP listener of the proxy")
 	flags.StringVar(&f.tokenFile, "token-file", "", "file with the bearer token of a client that the proxy knows")
+	flags.BoolVar(&f.explain, "explain", false, "with proxies over gRPC: say what was tried for keys that are not answered")
 	flags.StringVar(&f.admin, "admin", "127.0.0.1:8081", "admin listener of the proxy, for what it spends; empty to do without")
 	flags.IntVar(&f.layout.Nodes, "nodes", 0, "boot a local cluster of so many nodes, 1 to 9, about 1 GiB each")
 	flags.IntVar(&f.layout.Racks, "racks", 3, "with --nodes: racks")
@@ -289,7 +290,7 @@ func (f *benchFlags) remote(ctx context.Context, profile *bench.Profile, r *repo
 }
 
 func (f *benchFlags) measure(ctx context.Context, open bench.Open, meter bench.Meter, r *report.Report, show *benchProgress) error {
-	open.Consistency, open.Timeout = f.consistency, f.timeout
+	open.Consistency, open.Timeout, open.Explain = f.consistency, f.timeout, f.explain
 	driver, err := bench.NewDriver(open, meter)
 	if err != nil {
 		return err

@@ -40,6 +40,9 @@ type Open struct {
 	// Token is the bearer token that a proxy with clients knows the caller by; empty
 	// for none.
 	Token string
+	// Explain has proxies over gRPC tell how each lookup was asked. The error of a key
+	// that is not answered then says what was tried for it, in further lines.
+	Explain bool
 
 	kinds []*kind
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ type grpcTarget struct {
 	conn     *grpc.ClientConn
 	client   qosproxyv1.QosProxyClient
 	encoding qosproxyv1.Encoding
+	explain  bool
 }
 
 // newGRPC returns a target for the gRPC listeners of the proxy. It connects when
@@ -56,7 +58,7 @@ func (o *Open) newGRPC(tls credentials.TransportCredentials, encoding qosproxyv1
 	if err != nil {
 		return nil, err
 	}
-	return &grpcTarget{o.Data, conn, qosproxyv1.NewQosProxyClient(conn), encoding}, nil
+	return &grpcTarget{o.Data, conn, qosproxyv1.NewQosProxyClient(conn), encoding, o.Explain}, nil
 }
 
 // bearer sends a bearer token with every call.
@@ -80,7 +82,7 @@ func (t *grpcTarget) Close() { t.conn.Close() }
 func (t *grpcTarget) get(ctx context.Context, l *Lookup) (*qosproxyv1.BatchGetResponse, error) {
 	req := &qosproxyv1.BatchGetRequest{
 		Keyspace: t.data.Profile.Keyspace, Table: t.data.Profile.Table, Encoding: t.encoding,
-		Columns: l.kind.names, LimitPerKey: int32(l.kind.Limit), Keys: make([]*qosproxyv1.Key, len(l.Keys)),
+		Columns: l.kind.names, LimitPerKey: int32(l.kind.Limit), Explain: t.explain, Keys: make([]*qosproxyv1.Key, len(l.Keys)),
 	}
 	for i, k := range l.Keys {
 		req.Keys[i] = t.data.keys[k].proto
@@ -106,7 +108,7 @@ func (t *grpcTarget) Do(ctx context.Context, l *Lookup) Outcome {
 	for i, r := range resp.GetResults() {
 		if !answeredStatus(r.GetStatus()) {
 			o.Failed++
-			o.Err = fmt.Errorf("%s: %s", r.GetStatus(), r.GetError())
+			o.Err = fmt.Errorf("%s: %s%s", r.GetStatus(), r.GetError(), attemptsOf(resp, i))
 			continue
 		}
 		rows := r.GetRows()
@@ -116,6 +118,27 @@ func (t *grpcTarget) Do(ctx context.Context, l *Lookup) Outcome {
 		})
 	}
 	return o
+}
+
+// attemptsOf tells what was tried for a key, in an answer that explains itself: a line
+// for each sub-query with its kind, its host, when in milliseconds, how it ended, and why
+// it was not hedged.
+func attemptsOf(resp *qosproxyv1.BatchGetResponse, key int) string {
+	var b strings.Builder
+	for _, a := range resp.GetExplanation().GetAttempts() {
+		if !slices.Contains(a.GetKeys(), int32(key)) {
+			continue
+		}
+		kind, outcome := strings.TrimPrefix(a.GetKind().String(), "ATTEMPT_KIND_"), strings.TrimPrefix(a.GetOutcome().String(), "ATTEMPT_OUTCOME_")
+		fmt.Fprintf(&b, "\n%s of %d keys to %s from %.0f to %.0f: %s", kind, len(a.GetKeys()), a.GetHost(),
+			float64(a.GetStart().AsDuration().Microseconds())/1e3, float64(a.GetEnd().AsDuration().Microseconds())/1e3, outcome)
+		for _, why := range []string{a.GetError(), a.GetNotHedged()} {
+			if why != "" {
+				fmt.Fprintf(&b, " (%s)", why)
+			}
+		}
+	}
+	return b.String()
 }
 
 // answeredStatus reports whether a replica has said what a key holds.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
@@ -32,7 +33,17 @@ func (l *listener) BatchGet(ctx context.Context, in *qosproxyv1.BatchGetRequest)
 		l.asked[a]++
 	}
 	out := &qosproxyv1.BatchGetResponse{}
-	for range in.GetKeys() {
+	if in.GetExplain() {
+		out.Results = append(out.Results, &qosproxyv1.KeyResult{Status: qosproxyv1.KeyStatus_KEY_STATUS_TIMED_OUT, Error: "late"})
+		out.Explanation = &qosproxyv1.Explanation{Attempts: []*qosproxyv1.Attempt{
+			{Kind: qosproxyv1.AttemptKind_ATTEMPT_KIND_FIRST, Host: "a", Keys: []int32{0, 1}, End: durationpb.New(3 * time.Millisecond),
+				Outcome: qosproxyv1.AttemptOutcome_ATTEMPT_OUTCOME_FAILED, Error: "unreachable"},
+			{Kind: qosproxyv1.AttemptKind_ATTEMPT_KIND_FAILOVER, Host: "b", Keys: []int32{1}},
+			{Kind: qosproxyv1.AttemptKind_ATTEMPT_KIND_FAILOVER, Host: "c", Keys: []int32{0}, Start: durationpb.New(3 * time.Millisecond),
+				End: durationpb.New(115 * time.Millisecond), Outcome: qosproxyv1.AttemptOutcome_ATTEMPT_OUTCOME_PENDING, NotHedged: "load"},
+		}}
+	}
+	for range in.GetKeys()[len(out.GetResults()):] {
 		out.Results = append(out.Results, &qosproxyv1.KeyResult{Status: qosproxyv1.KeyStatus_KEY_STATUS_NOT_FOUND})
 	}
 	return out, nil
@@ -75,6 +86,18 @@ func TestTheTokenGoesWithEveryLookup(t *testing.T) {
 	}
 	assert.Equal(t, 1, door.count("Bearer secret"))
 	assert.Equal(t, 2, door.count("all"))
+}
+
+func TestAKeyThatIsNotAnsweredTellsWhatWasTried(t *testing.T) {
+	_, address, _ := serveAt(t, "127.0.0.1:0")
+	d, err := NewDriver(Open{Data: dataset(t, small, 7), Timeout: 5 * time.Second, GRPC: address, Explain: true}, Meter{})
+	require.NoError(t, err)
+	defer d.Close()
+	target, err := d.Target(t.Context(), ProxyGRPC)
+	require.NoError(t, err)
+	got := target.Do(t.Context(), newWorkload(d.open.Data, d.open.kinds, 1).next())
+	assert.Equal(t, 1, got.Failed)
+	assert.EqualError(t, got.Err, "KEY_STATUS_TIMED_OUT: late\nFIRST of 2 keys to a from 0 to 3: FAILED (unreachable)\nFAILOVER of 1 keys to c from 3 to 115: PENDING (load)")
 }
 
 func TestSeveralProxiesTakeTurnsAndOneMayGo(t *testing.T) {

@@ -121,6 +121,7 @@ func (s *shape) round(start time.Time, harder float64, random *rand.Rand) Round 
 	}
 	if s.target == "single" {
 		round.Counts.OK, round.Counts.Partial, round.Counts.FailedKeys = 1198, 2, 3
+		round.Counts.Errors = map[string]int64{"TIMED_OUT: no replica answered within 2s\nFIRST of 1 keys to 10.0.0.2:9042 from 0 to 2000: PENDING (budget)": 2}
 	}
 	return round
 }

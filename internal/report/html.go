@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
@@ -220,7 +221,9 @@ func (row runRow) node(judged bool) g.Node {
 	}
 	what = append(what, g.Text(" of "+row.Lookups))
 	for _, e := range row.Errors {
-		what = append(what, h.Br(), h.Code(g.Text(e)))
+		for line := range strings.Lines(e) {
+			what = append(what, h.Br(), h.Code(g.Text(strings.TrimSuffix(line, "\n"))))
+		}
 	}
 	return append(rows, h.Tr(h.Class(class), left(h.Td, h.ColSpan("99"), h.Span(what))))
 }

@@ -123,7 +123,11 @@ func (t *text) trouble(run *Run) {
 	line := fmt.Sprintf("!! %s: %s of %s", run.Target, strings.Join(found, ", "), plural(counts.Lookups, "lookup", "lookups"))
 	fmt.Fprintln(t.w, paint(wrap(line, textWidth, "   "), s, t.colour))
 	for _, e := range sortedErrors(counts.Errors) {
-		fmt.Fprintln(t.w, "   "+wrap(e, textWidth-3, "     "))
+		indent := "   "
+		for line := range strings.Lines(e) {
+			fmt.Fprintln(t.w, indent+wrap(line, textWidth-len(indent), "     "))
+			indent = "     "
+		}
 	}
 }
 
