@@ -125,12 +125,13 @@ func (r *run) burden(a *attempt, keys, groups int, stressed bool) string {
 // from half of it on if only the budget was spent. In the last quarter load is no reason
 // against it either, where the hosts to be asked are not late themselves: two of three in
 // trouble look like load, even if one of them is down and the other has just come back.
+// That hedges are to back off is a reason to the end.
 func (r *run) rescued(plan *planner.Plan, keys int, why string, now int64) bool {
 	last := r.urgent <= now
 	switch {
 	case r.executor.without.rescue || now < r.pressing:
 		return false
-	case why == NotHedgedLoad && (!last || !r.wellPlaced(plan, now)):
+	case why == NotHedgedLoad && (!last || r.req.FewHedges || !r.wellPlaced(plan, now)):
 		return false
 	}
 	return r.req.Table.hedges.Rescue(keys, last)

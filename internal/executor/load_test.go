@@ -2,6 +2,7 @@ package executor
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -277,8 +278,9 @@ func TestADeniedHedgeIsMadeWhenTimeRunsOut(t *testing.T) {
 // most attempts are late, which is taken for load: by the end of its time another replica
 // is asked all the same, unless that is late itself.
 func TestLoadIsNoReasonInTheLastQuarter(t *testing.T) {
-	for name, tt := range map[string]struct{ without, late, hedged bool }{
+	for name, tt := range map[string]struct{ without, late, few, hedged bool }{
 		"hedged":              {hedged: true},
+		"hedges back off":     {few: true},
 		"the others are late": {late: true},
 		"control: no rescue":  {without: true},
 	} {
@@ -296,7 +298,11 @@ func TestLoadIsNoReasonInTheLastQuarter(t *testing.T) {
 						time.Sleep(time.Millisecond)
 					}
 				}
-				o := b.lookup(1, 100*time.Millisecond)
+				req := b.request(1)
+				req.FewHedges = tt.few
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				o := b.run(ctx, req)
 				others.Wait()
 				if !tt.hedged {
 					assert.Len(t, o.Attempts, 1)
