@@ -58,6 +58,10 @@ test-cluster: ## tests against a real Cassandra cluster that they boot themselve
 chaos: ## break a real cluster under load and print the scoreboard; root, an hour and more (CHAOS="-chaos.scenarios=frozen")
 	$(GO) test -tags chaos -run TestChaos -count=1 -timeout 4h -v ./internal/chaos -args -chaos.dir='$(abspath $(REPORTS))/chaos' $(value CHAOS)
 
+.PHONY: chaos-short
+chaos-short: ## the scenarios of make chaos that hang on no share of the CPUs, with shorter faults; ten minutes
+	@$(MAKE) chaos CHAOS=-chaos.short
+
 .PHONY: chaos-report
 chaos-report: ## write the scoreboard of deploy/chaos/README.md from the newest verdicts (VERDICTS="folder folder")
 	$(GO) run ./internal/chaos/report deploy/chaos/README.md $(VERDICTS)

@@ -49,6 +49,7 @@ type arena struct {
 type subject struct {
 	proxy  *experiment.Proxy
 	driver *bench.Driver
+	data   *bench.Dataset
 	// target is what the client asks; empty for the proxy over gRPC.
 	target string
 	// token is what ask brings; empty for none.
@@ -115,13 +116,30 @@ func (a *arena) start(admission bool, replication int, settings []string) *subje
 	a.site.Data, a.site.Admission = a.data[replication], admission
 	driver, proxy, err := a.site.Driver(context.WithoutCancel(a.t.Context()), func(o *bench.Open) { o.Timeout = deadline }, settings...)
 	require.NoError(a.t, err)
-	s := &subject{proxy: proxy, driver: driver}
+	s := &subject{proxy: proxy, driver: driver, data: a.site.Data}
 	a.proxies[name] = s
 	return s
 }
 
 // anywhere are the addresses of the listeners of a configuration.
 const anywhere = `grpc: "127.0.0.1:0", http: "127.0.0.1:0", admin: "127.0.0.1:0"`
+
+// explained returns a proxy with a further client, which is told what was tried for each key.
+func (a *arena) explained(s *subject) *subject {
+	return a.metered(s.proxy, a.site.Meter(s.proxy), s.data, func(o *bench.Open) { o.Explain, o.Timeout = true, deadline })
+}
+
+// tell logs what was tried for keys that were not answered.
+func (a *arena) tell(r *report.Round) {
+	for text, n := range r.Counts.Errors {
+		a.t.Logf("%d × %s", n, text)
+	}
+}
+
+// denied counts the hedges that a proxy had no budget for, or took for a burden.
+func (a *arena) denied(s *subject) float64 {
+	return a.sum(s, "qosproxy_hedges_total", "outcome", "denied")
+}
 
 // own starts a proxy that a scenario has to itself, for its table of some data,
 // with a whole configuration and variables of the environment.
@@ -150,7 +168,7 @@ func (a *arena) metered(proxy *experiment.Proxy, meter bench.Meter, d *bench.Dat
 	}
 	driver, err := bench.NewDriver(open, meter)
 	a.must(err)
-	return &subject{proxy: proxy, driver: driver}
+	return &subject{proxy: proxy, driver: driver, data: d}
 }
 
 // plain is a configuration with a table of some data and everything else at its
@@ -285,8 +303,13 @@ func firstAttempts(r *report.Round) float64 {
 
 // seen is a round in a few words.
 func seen(r *report.Round) string {
+	errors := map[string]int64{}
+	for text, n := range r.Counts.Errors {
+		first, _, _ := strings.Cut(text, "\n")
+		errors[first] += n
+	}
 	return fmt.Sprintf("%d lookups, %d failed, p50 %.1f ms, p99 %.1f ms, max %.0f ms, %.1f %% extra, %v",
-		r.Counts.Lookups, failed(r), r.Latency.P50*1e3, r.Latency.P99*1e3, r.Latency.Max*1e3, extra(r)*100, r.Counts.Errors)
+		r.Counts.Lookups, failed(r), r.Latency.P50*1e3, r.Latency.P99*1e3, r.Latency.Max*1e3, extra(r)*100, errors)
 }
 
 // restart starts all nodes anew, whatever has become of them, and warms them.
@@ -376,6 +399,19 @@ func (a *arena) untilAsked(s *subject, n *devcluster.Node) {
 			return
 		}
 	}
+}
+
+// untilWell waits until a proxy has found a host well for 5 s under the load there is and
+// asks it again, for three minutes at most.
+func (a *arena) untilWell(s *subject, n *devcluster.Node) {
+	start, well := time.Now(), time.Now()
+	for time.Since(start) < 3*time.Minute && time.Since(well) < 5*time.Second {
+		a.untilAsked(s, n)
+		if a.sum(s, "qosproxy_host_state", "host", n.Addr()) > 0 {
+			well = time.Now()
+		}
+	}
+	a.t.Logf("%s was well %.0f s after its start", n.Addr(), time.Since(start).Seconds())
 }
 
 // back loads until a host answers first attempts again, and returns how

@@ -111,7 +111,7 @@ const (
 )
 
 var abuse = scenario{
-	name: "abuse", fault: "floods of HTTP/2, 2,000 half-open connections, 600 of slowloris, 20 slow readers", quick: true,
+	name: "abuse", fault: "floods of HTTP/2, 2,000 half-open connections, 600 of slowloris, 20 slow readers",
 	promise: "good clients, who connect anew every 5 s: p99 < 2 × that before; 0 lost",
 	without: "handshake_timeout 1h (500 connections at most, as before)",
 	measure: func(a *arena, safe bool) outcome {

@@ -25,8 +25,8 @@ var (
 type scenario struct {
 	// name is short and fit for a file; fault and promise are a line of the table.
 	name, fault, promise string
-	// quick scenarios are part of the short form; network ones need a network of
-	// their own.
+	// quick scenarios are part of the short form: they take a minute at the most, and what
+	// they promise hangs on no share of the CPUs. Network ones need a network of their own.
 	quick, network bool
 	// measure makes the fault and says what was seen, with the safeguard on or off.
 	measure func(a *arena, safe bool) outcome

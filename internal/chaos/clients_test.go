@@ -88,7 +88,7 @@ func (a *arena) crowded(s *subject, length time.Duration, polite map[*subject]fl
 }
 
 var priorities = scenario{
-	name: "priorities", fault: "two priorities: interactive at half of the possible load, batch at 5 × of it, after 5 s", quick: true,
+	name: "priorities", fault: "two priorities: interactive at half of the possible load, batch at 5 × of it, after 5 s",
 	promise: "interactive ≥ 99.4 % in SLA", without: "both are one client, of one priority",
 	measure: func(a *arena, safe bool) outcome {
 		var o outcome
@@ -114,7 +114,7 @@ var priorities = scenario{
 }
 
 var greedyClient = scenario{
-	name: "greedy", fault: "one client at 5 × of the possible load, nine at a twentieth of it each, after 5 s", quick: true,
+	name: "greedy", fault: "one client at 5 × of the possible load, nine at a twentieth of it each, after 5 s",
 	promise: "the nine ≥ 99 % in SLA", without: "all ten are one client",
 	measure: func(a *arena, safe bool) outcome {
 		var o outcome

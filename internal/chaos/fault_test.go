@@ -61,7 +61,7 @@ func (a *arena) hedged(safe bool) *subject {
 const faultPromise = "0 failed; p99 ≤ before + 25 ms; ≤ 5 % extra sub-queries; traffic back ≤ 60 s after it is well"
 
 var frozen = scenario{
-	name: "frozen", fault: "one node frozen for 60 s", promise: faultPromise, quick: true, without: "speculative_retry NONE",
+	name: "frozen", fault: "one node frozen for 60 s", promise: faultPromise, without: "speculative_retry NONE",
 	measure: func(a *arena, safe bool) outcome {
 		length := span(60 * time.Second)
 		return a.underFault(a.hedged(safe), length+time.Second, func() {
@@ -73,7 +73,7 @@ var frozen = scenario{
 }
 
 var slow = scenario{
-	name: "slow", fault: "one node with 5 % of a CPU for 60 s", promise: faultPromise, quick: true, without: "speculative_retry NONE",
+	name: "slow", fault: "one node with 5 % of a CPU for 60 s", promise: faultPromise, without: "speculative_retry NONE",
 	measure: func(a *arena, safe bool) outcome {
 		length := span(60 * time.Second)
 		return a.underFault(a.hedged(safe), length+time.Second, func() {
@@ -94,7 +94,7 @@ func (a *arena) replicated(safe bool) *subject {
 }
 
 var killed = scenario{
-	name: "killed", fault: "one node killed (-9) and restarted, three times", promise: faultPromise, quick: true, without: "replication factor 1",
+	name: "killed", fault: "one node killed (-9) and restarted, three times", promise: faultPromise, without: "replication factor 1",
 	measure: func(a *arena, safe bool) outcome {
 		times := 3
 		if *short || !safe {
@@ -112,19 +112,26 @@ var killed = scenario{
 }
 
 var rollingRestart = scenario{
-	name: "rolling-restart", fault: "rolling restart of the whole cluster, the next node when the proxy asks the last one again", promise: "0 failed", without: "replication factor 1",
+	name: "rolling-restart", fault: "rolling restart of the whole cluster, the next node when the proxy has found the last one well for 5 s, or after 3 minutes", promise: "0 failed", without: "replication factor 1",
 	measure: func(a *arena, safe bool) outcome {
 		var o outcome
 		s := a.replicated(safe)
-		during := a.during(s, 90*time.Second, func() {
+		before := a.denied(s)
+		asking := a.explained(s)
+		defer asking.driver.Close()
+		during := a.during(asking, 90*time.Second, func() {
 			defer a.apart()()
 			for _, n := range a.cluster.Nodes() {
 				a.must(n.Stop())
 				a.must(n.Start(a.t.Context()))
-				a.untilAsked(s, n)
+				a.untilWell(s, n)
+				a.must(n.LimitCPU(0))
 			}
 		})
+		after := a.denied(s)
 		o.note("during:", "%s", seen(during))
+		o.note("hedges denied", "%.0f", after-before)
+		a.tell(during)
 		o.require(failed(during) == 0, "%d of %d lookups failed", failed(during), during.Counts.Lookups)
 		return o
 	},
@@ -327,7 +334,7 @@ func options(ctx context.Context, addr string) error {
 }
 
 var hedgeStorm = scenario{
-	name: "hedge-storm", fault: "all nodes slowed to 15 % of a CPU each", promise: "sub-queries ≤ 1.05 × the first attempts", quick: true,
+	name: "hedge-storm", fault: "all nodes slowed to 15 % of a CPU each", promise: "sub-queries ≤ 1.05 × the first attempts",
 	without: "hedge_budget 100% (a delay of 15 ms without a budget)",
 	measure: func(a *arena, safe bool) outcome {
 		var o outcome

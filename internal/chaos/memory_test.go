@@ -33,7 +33,7 @@ mix:
 const memoryLimit = 256 << 20
 
 var memory = scenario{
-	name: "memory", fault: "1,000 concurrent lookups of partitions of 10 MiB in 256 MiB of memory", quick: true,
+	name: "memory", fault: "1,000 concurrent lookups of partitions of 10 MiB in 256 MiB of memory",
 	promise: "no kill; TOO_LARGE where read; ≥ 95 % of small lookups in time",
 	without: "max_response_bytes 64MiB, no admission, no GOMEMLIMIT",
 	measure: func(a *arena, safe bool) outcome {
