@@ -51,7 +51,7 @@ func answers(n *devcluster.Node) string {
 // twice.
 func blackHole(name, fault string, rules func(*devcluster.Node) []string) scenario {
 	return scenario{
-		name: name, fault: fault, promise: faultPromise, network: true, without: "speculative_retry NONE", quick: name == "black-hole",
+		name: name, fault: fault, promise: faultPromise, network: true, without: "speculative_retry NONE",
 		measure: func(a *arena, safe bool) outcome {
 			length := span(60 * time.Second)
 			return a.underFault(a.hedged(safe), length+time.Second, func() {
