@@ -54,7 +54,7 @@ func (r *run) hedge(a *attempt, now int64) {
 		return
 	}
 	if !r.req.Policy.Always() {
-		if why := r.denied(a, &plan, len(subset)-len(plan.Unplaced), stressed, now); why != "" {
+		if why := r.denied(a, len(subset)-len(plan.Unplaced), len(plan.Groups), stressed, now); why != "" {
 			r.traceHedge(a, why)
 			r.deny(a, now)
 			return
@@ -94,12 +94,12 @@ func (r *run) worthwhile(keys int, now int64) bool {
 
 // denied returns why a hedge of an attempt would add too much to what the hosts do
 // anyway, as in Attempt.NotHedged; empty when it would not.
-func (r *run) denied(a *attempt, plan *planner.Plan, keys int, stressed bool, now int64) string {
+func (r *run) denied(a *attempt, keys, groups int, stressed bool, now int64) string {
 	if r.executor.without.budgets {
 		return ""
 	}
-	why := r.burden(a, keys, len(plan.Groups), stressed)
-	if why != "" && r.rescued(plan, keys, why, now) {
+	why := r.burden(a, keys, groups, stressed)
+	if why != "" && r.rescued(keys, why, now) {
 		return ""
 	}
 	return why
@@ -122,24 +122,12 @@ func (r *run) burden(a *attempt, keys, groups int, stressed bool) string {
 }
 
 // rescued reports whether keys are asked again all the same, since their time runs out:
-// from half of it on if only the budget was spent. In the last quarter load is no reason
-// against it either, where the hosts to be asked are not late themselves: two of three in
-// trouble look like load, even if one of them is down and the other has just come back.
-// That hedges are to back off is a reason to the end.
-func (r *run) rescued(plan *planner.Plan, keys int, why string, now int64) bool {
-	last := r.urgent <= now
-	switch {
-	case r.executor.without.rescue || now < r.pressing:
-		return false
-	case why == NotHedgedLoad && (!last || r.req.FewHedges || !r.wellPlaced(plan, now)):
+// from half of it on if only the budget was spent. Load is a reason to the end.
+func (r *run) rescued(keys int, why string, now int64) bool {
+	if r.executor.without.rescue || now < r.pressing || why == NotHedgedLoad {
 		return false
 	}
-	return r.req.Table.hedges.Rescue(keys, last)
-}
-
-// wellPlaced reports whether no host of a plan is late.
-func (r *run) wellPlaced(plan *planner.Plan, now int64) bool {
-	return !slices.ContainsFunc(plan.Groups, func(g planner.Group) bool { return r.view.hosts[g.Host].late(now) })
+	return r.req.Table.hedges.Rescue(keys, r.urgent <= now)
 }
 
 // goneAfter is how long a host must have stalled to be as good as one that failed,

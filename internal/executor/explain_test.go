@@ -29,7 +29,6 @@ func TestTraceSaysWhyALateAttemptWasNotHedged(t *testing.T) {
 			for range 200 {
 				b.state().noteLate(true)
 			}
-			drain(b.state().hedges, true)
 		}},
 		"control: it was": {rf: 3, timeout: 100 * time.Millisecond, want: ""},
 	} {

@@ -2,10 +2,8 @@ package executor
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -270,47 +268,6 @@ func TestADeniedHedgeIsMadeWhenTimeRunsOut(t *testing.T) {
 			t.Logf("%d of %d lookups failed, %.2f %% of the keys were asked again", failed, seeds*each, extra*100)
 			// Seen: 2, 5.5 % and, without, 50, 5.1 %.
 			assert.Equal(t, !without, failed <= 24)
-		})
-	}
-}
-
-// TestLoadIsNoReasonInTheLastQuarter is of a lookup whose first host does not answer while
-// most attempts are late, which is taken for load: by the end of its time another replica
-// is asked all the same, unless that is late itself.
-func TestLoadIsNoReasonInTheLastQuarter(t *testing.T) {
-	for name, tt := range map[string]struct{ without, late, few, hedged bool }{
-		"hedged":              {hedged: true},
-		"hedges back off":     {few: true},
-		"the others are late": {late: true},
-		"control: no rescue":  {without: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newCluster(silent())
-				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) { cfg.without.rescue = tt.without })
-				for range 200 {
-					b.state().noteLate(true)
-				}
-				var others sync.WaitGroup
-				for range 2 {
-					if tt.late {
-						others.Go(func() { b.lookup(1, 200*time.Millisecond) })
-						time.Sleep(time.Millisecond)
-					}
-				}
-				req := b.request(1)
-				req.FewHedges = tt.few
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				defer cancel()
-				o := b.run(ctx, req)
-				others.Wait()
-				if !tt.hedged {
-					assert.Len(t, o.Attempts, 1)
-					return
-				}
-				require.Len(t, o.Attempts, 2)
-				assert.Equal(t, 75*time.Millisecond, o.Attempts[1].Start)
-			})
 		})
 	}
 }

@@ -192,7 +192,7 @@ type Plan struct {
 	// Hosts are the replicas of the keys, by address.
 	Hosts []PlannedHost
 	// Stressed is set when so many hosts were late that it was taken for load: no
-	// host is avoided for being slow, and only what runs out of time is hedged.
+	// host is avoided for being slow, and nothing is hedged.
 	Stressed bool
 }
 

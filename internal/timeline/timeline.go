@@ -176,7 +176,7 @@ func (d *drawing) hosts() {
 		d.line(text)
 	}
 	if d.lookup.Stressed {
-		d.line(d.paint("Too many hosts are late: taken for load, little is hedged.", yellow))
+		d.line(d.paint("Too many hosts are late: taken for load, nothing is hedged.", yellow))
 	}
 }
 

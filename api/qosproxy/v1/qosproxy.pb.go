@@ -1830,7 +1830,7 @@ type Plan struct {
 	// The replicas of the keys, by address.
 	Hosts []*PlannedHost `protobuf:"bytes,3,rep,name=hosts,proto3" json:"hosts,omitempty"`
 	// Whether so many hosts were late that the proxy took it for load: then no host
-	// is avoided for being slow, and only what runs out of time is hedged.
+	// is avoided for being slow, and nothing is hedged.
 	Stressed      bool `protobuf:"varint,4,opt,name=stressed,proto3" json:"stressed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
