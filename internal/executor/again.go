@@ -99,7 +99,7 @@ func (r *run) denied(a *attempt, keys, groups int, stressed bool, now int64) str
 		return ""
 	}
 	why := r.burden(a, keys, groups, stressed)
-	if why != "" && r.rescued(keys, why, now) {
+	if why != "" && r.rescued(keys, groups, why, now) {
 		return ""
 	}
 	return why
@@ -123,11 +123,11 @@ func (r *run) burden(a *attempt, keys, groups int, stressed bool) string {
 
 // rescued reports whether keys are asked again all the same, since their time runs out:
 // from half of it on if only the budget was spent. Load is a reason to the end.
-func (r *run) rescued(keys int, why string, now int64) bool {
+func (r *run) rescued(keys, groups int, why string, now int64) bool {
 	if r.executor.without.rescue || now < r.pressing || why == NotHedgedLoad {
 		return false
 	}
-	return r.req.Table.hedges.Rescue(keys, r.urgent <= now)
+	return r.req.Table.hedges.Rescue(keys, groups, r.urgent <= now)
 }
 
 // goneAfter is how long a host must have stalled to be as good as one that failed,

@@ -156,7 +156,7 @@ const (
 
 // NewAllowance returns an allowance of ratio × keys, 0 to 1, over a floor of five
 // keys a second; and of 5 % of the sub-queries (or ratio, when that is more) over
-// a floor of one a second; and half as much of the keys besides for rescues. A ratio of 0
+// a floor of one a second; and half as much of the keys besides for rescues, within the same sub-queries. A ratio of 0
 // allows no hedge at all.
 func NewAllowance(ratio float64) *Allowance {
 	ratio = min(max(ratio, 0), largestKeyRatio)
@@ -198,15 +198,23 @@ func (a *Allowance) Withdraw(keys, subQueries int, still bool) bool {
 }
 
 // Rescue takes for a hedge that was refused, of a lookup that runs out of time: it fails
-// without, and those that are merely slow have used up the rest. Half of the pool is for
-// the last ones, whose time is nearly over: many that were late a moment before have been
-// answered by then.
-func (a *Allowance) Rescue(keys int, last bool) bool {
+// without, and those that are merely slow have used up the rest. Half of the pool of keys
+// is for the last ones, whose time is nearly over: many that were late a moment before have
+// been answered by then. The sub-queries are of the same pool as those of other hedges, so
+// that rescues are no way around its share; its reserve is theirs, too.
+func (a *Allowance) Rescue(keys, subQueries int, last bool) bool {
 	reserve := rescueReserve
 	if last {
 		reserve = 0
 	}
-	return a.rescues.withdraw(keys, reserve)
+	if !a.rescues.withdraw(keys, reserve) {
+		return false
+	}
+	if !a.subQueries.withdraw(subQueries, 0) {
+		a.rescues.refund(keys)
+		return false
+	}
+	return true
 }
 
 // Denied is how many hedges were refused.

@@ -299,6 +299,21 @@ func TestAllowanceTakesBothOrNeither(t *testing.T) {
 	})
 }
 
+func TestRescuesAreWithinTheShareOfSubQueries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAllowance(0.02)
+		for a.subQueries.Withdraw(1) {
+		}
+		saved := a.rescues.Saved()
+		assert.False(t, a.Rescue(10, 2, true))
+		assert.Equal(t, saved, a.rescues.Saved(), "keys are given back when sub-queries are short")
+		a.Deposit(0, 80)
+		assert.True(t, a.Rescue(10, 2, true))
+		assert.Equal(t, saved-10, a.rescues.Saved())
+		assert.False(t, a.Rescue(10, 2, true))
+	})
+}
+
 func TestUsualStragglersLeaveAReserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := NewAllowance(0.02)
