@@ -172,9 +172,7 @@ func (a *arena) delayed(factor int, with []string, nodes ...*devcluster.Node) ou
 	o.note("before:", "p50 %.1f ms, p99 %.1f ms", before.Latency.P50*1e3, before.Latency.P99*1e3)
 	o.note("during:", "%s", seen(during))
 	o.require(failed(during) == 0, "%d of %d lookups failed", failed(during), during.Counts.Lookups)
-	// A budget that is full has so much saved besides its share, and a floor of one a second.
-	saved := (hedge.SubQueryBurst + during.Seconds) / max(firstAttempts(during), 1)
-	o.require(extra(during) <= hedge.SubQueryRatio+saved, "%.1f %% extra sub-queries", extra(during)*100)
+	o.withinBudget(during, hedge.SubQueryBurst)
 	if len(nodes) == 1 {
 		o.require(o.p50 <= before.Latency.P50+0.010, "p50 %.1f ms, before %.1f ms", o.p50*1e3, before.Latency.P50*1e3)
 	}
