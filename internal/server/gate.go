@@ -90,6 +90,7 @@ func (g *gate) admit(raw net.Conn) *conn {
 		return nil
 	}
 	c := &conn{Conn: raw, gate: g}
+	c.peer = connAddr{raw.RemoteAddr(), c}
 	g.open++
 	g.metrics.open.Inc()
 	c.place = g.fresh.PushBack(c)
@@ -168,10 +169,52 @@ type conn struct {
 	// settled is set once it is not fresh any more, or has been dropped for being so.
 	settled atomic.Bool
 	closed  sync.Once
+	// peer is the address of the other end.
+	peer connAddr
+	// unwanted is how many more calls its peer has begun than twice those that it did not
+	// reset at once, 0 at least.
+	unwanted atomic.Int64
 	// until is the write deadline that the server has set, in nanoseconds of Unix
 	// time; 0 without one.
 	until atomic.Int64
 }
+
+// connAddr is the address of a peer, which leads back to its connection: all that gRPC
+// tells a call of the connection it came by.
+type connAddr struct {
+	net.Addr
+	conn *conn
+}
+
+// maxUnwanted is how many more calls than it had a use for a peer may have begun: those
+// that may be under way, and 100.
+const maxUnwanted = maxStreams + 100
+
+// begin notes a call and reports whether it may go on. A peer that resets most of its calls
+// at once (rapid reset) loses its connection: each costs the proxy as much as one that is
+// refused, and its peer next to nothing. Envoy does likewise
+// (overload.premature_reset_total_stream_count).
+func (c *conn) begin() bool {
+	n := c.unwanted.Add(1)
+	if n == maxUnwanted+1 {
+		c.gate.metrics.refused.WithLabelValues(c.gate.metrics.name, refusedResets).Inc()
+		_ = c.Close()
+	}
+	return n <= maxUnwanted
+}
+
+// want notes that a call was not reset at once: it makes good for itself and another.
+func (c *conn) want() {
+	for {
+		n := c.unwanted.Load()
+		if c.unwanted.CompareAndSwap(n, max(n-2, 0)) {
+			return
+		}
+	}
+}
+
+// RemoteAddr implements net.Conn.
+func (c *conn) RemoteAddr() net.Addr { return c.peer }
 
 // settle notes that there is a client at the other end.
 func (c *conn) settle() {

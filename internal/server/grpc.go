@@ -33,6 +33,7 @@ func (s *Server) newGRPC() *grpc.Server {
 		grpc.ChainStreamInterceptor(s.guardStream, s.identifyStream),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.WaitForHandlers(true),
+		grpc.InTapHandle(s.tap),
 	}, s.grpcLimits()...)
 	if s.cfg.GRPC.TLS.CertFile != "" {
 		options = append(options, grpc.Creds(handshaken{insecure.NewCredentials()}))

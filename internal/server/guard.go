@@ -13,7 +13,10 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 )
 
 // incident logs a recovered panic and returns the id under which a client's
@@ -39,6 +42,38 @@ func incidentError(id string) error {
 		&errdetails.ErrorInfo{Reason: internal.reason, Domain: errorDomain, Metadata: map[string]string{"incident": id}})
 }
 
+// atOnce is how soon after its handler has begun a call is reset at once. Who has a use
+// for the answer waits for longer.
+const atOnce = time.Millisecond
+
+// connOf returns the connection of a call; nil when it does not count calls.
+func (s *Server) connOf(ctx context.Context) *conn {
+	p, ok := peer.FromContext(ctx)
+	if !ok || s.cfg.without.resets {
+		return nil
+	}
+	a, _ := p.Addr.(connAddr)
+	return a.conn
+}
+
+// tap sees a call before gRPC makes anything of it, by the goroutine that reads the
+// connection: most calls that are reset at once get no further.
+func (s *Server) tap(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	if c := s.connOf(ctx); c != nil && !c.begin() {
+		return ctx, errResets
+	}
+	return ctx, nil
+}
+
+var errResets = status.Error(codes.ResourceExhausted, "most calls of this connection were reset as soon as they were begun")
+
+// waited tells the connection of a call, at its end, that its peer did not reset it at once.
+func (s *Server) waited(ctx context.Context, start time.Time) {
+	if c := s.connOf(ctx); c != nil && (ctx.Err() != context.Canceled || time.Since(start) >= atOnce) {
+		c.want()
+	}
+}
+
 // guardUnary answers a panic with INTERNAL and logs the access.
 func (s *Server) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	start := time.Now()
@@ -46,6 +81,7 @@ func (s *Server) guardUnary(ctx context.Context, req any, info *grpc.UnaryServer
 		if r := recover(); r != nil {
 			resp, err = nil, incidentError(s.incident(ctx, info.FullMethod, r))
 		}
+		s.waited(ctx, start)
 		s.access(ctx, info.FullMethod, status.Code(err).String(), start)
 	}()
 	return handler(ctx, req)
@@ -58,6 +94,7 @@ func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.Strea
 		if r := recover(); r != nil {
 			err = incidentError(s.incident(stream.Context(), info.FullMethod, r))
 		}
+		s.waited(stream.Context(), start)
 		s.access(stream.Context(), info.FullMethod, status.Code(err).String(), start)
 	}()
 	return handler(srv, stream)

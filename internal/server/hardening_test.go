@@ -352,15 +352,95 @@ func askProducts(t *testing.T) []byte {
 
 func TestRapidReset(t *testing.T) {
 	t.Run("held to the limit", func(t *testing.T) {
-		most, good := rapidReset(t, safeguards{}, 20_000)
+		most, good := rapidReset(t, safeguards{resets: true}, 20_000)
 		require.NoError(t, good)
 		assert.LessOrEqual(t, most, maxStreams, "streams that were reset still count while their handlers run")
 		assert.Less(t, runtime.NumGoroutine(), maxStreams+500)
 	})
 	t.Run("control: without the limit handlers pile up", func(t *testing.T) {
-		most, _ := rapidReset(t, safeguards{streams: true}, 20_000)
+		most, _ := rapidReset(t, safeguards{streams: true, resets: true}, 20_000)
 		assert.Greater(t, most, maxStreams)
 	})
+}
+
+func TestAPeerThatOnlyResetsLosesItsConnection(t *testing.T) {
+	const streams = 4000
+	run := func(t *testing.T, without bool) (s *Server, asked int) {
+		var calls atomic.Int64
+		f := &fake{tables: []*lookup.Table{products(t)}, get: func(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
+			calls.Add(1)
+			return respond(absent)(ctx, req)
+		}}
+		cfg := both(Limits{})
+		cfg.without.resets = without
+		s = start(t, cfg, Deps{Lookup: f})
+		p := newPeer(t, s, "grpc")
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = io.Copy(io.Discard, p.conn)
+		}()
+		message := askProducts(t)
+		sent := 0
+		for i := range uint32(streams) {
+			err := errors.Join(
+				p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, BlockFragment: p.headers(), EndHeaders: true}),
+				p.framer.WriteData(2*i+1, true, message),
+				p.framer.WriteRSTStream(2*i+1, http2.ErrCodeCancel))
+			if err != nil {
+				break
+			}
+			sent++
+		}
+		if without {
+			assert.Equal(t, streams, sent)
+		} else {
+			select {
+			case <-ended:
+			case <-time.After(patience):
+				t.Error("the connection is open still")
+			}
+		}
+		return s, int(calls.Load())
+	}
+	closed := func(s *Server) float64 {
+		return testutil.ToFloat64(s.metrics.refused.WithLabelValues("grpc", refusedResets))
+	}
+	t.Run("closed", func(t *testing.T) {
+		s, asked := run(t, false)
+		assert.LessOrEqual(t, asked, maxUnwanted)
+		assert.Equal(t, 1.0, closed(s))
+	})
+	t.Run("control: it goes on", func(t *testing.T) {
+		s, _ := run(t, true)
+		assert.Zero(t, closed(s))
+	})
+}
+
+func TestAClientThatCancelsSomeCallsKeepsItsConnection(t *testing.T) {
+	f := &fake{tables: []*lookup.Table{products(t)}, get: respond(absent)}
+	s := start(t, both(Limits{}), Deps{Lookup: f})
+	client := qosproxyv1.NewQosProxyClient(dial(t, s.Addr("grpc").String()))
+	in := &qosproxyv1.BatchGetRequest{Keyspace: "ks", Table: "products", Keys: []*qosproxyv1.Key{key(text("a"))}}
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(func() {
+			for n := range 6 * maxUnwanted / 8 {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				if n%3 == 0 {
+					go cancel()
+				}
+				_, err := client.BatchGet(ctx, in)
+				if n%3 != 0 {
+					assert.NoError(t, err)
+				}
+				cancel()
+			}
+		})
+	}
+	callers.Wait()
+	assert.Zero(t, testutil.ToFloat64(s.metrics.refused.WithLabelValues("grpc", refusedResets)))
+	assert.Equal(t, 1.0, testutil.ToFloat64(s.metrics.open.WithLabelValues("grpc")))
 }
 
 // rapidReset opens and resets so many streams whose handlers take no notice, and

@@ -14,6 +14,8 @@ const (
 	refusedFresh = "half_open"
 	// refusedHandshake: its TLS handshake failed or took too long.
 	refusedHandshake = "handshake"
+	// refusedResets: its peer reset the calls that it began, at once.
+	refusedResets = "rapid_reset"
 )
 
 // metrics are those of the listeners.
@@ -29,7 +31,7 @@ func newMetrics() *metrics {
 		}, []string{"listener"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "qosproxy_connections_refused_total",
-			Help: "Connections closed before they reached a server: over max_connections, half open for too long while many were, or without a TLS handshake.",
+			Help: "Connections closed before they reached a server: over max_connections, half open for too long while many were, or without a TLS handshake; and those whose calls were reset at once (rapid_reset).",
 		}, []string{"listener", "reason"}),
 	}
 }
@@ -51,7 +53,7 @@ type doorMetrics struct {
 
 // door returns the metrics of a listener, which then show 0.
 func (m *metrics) door(name string) doorMetrics {
-	for _, reason := range []string{refusedFull, refusedFresh, refusedHandshake} {
+	for _, reason := range []string{refusedFull, refusedFresh, refusedHandshake, refusedResets} {
 		m.refused.WithLabelValues(name, reason)
 	}
 	return doorMetrics{name, m.open.WithLabelValues(name), m.refused}

@@ -52,7 +52,7 @@ type Config struct {
 }
 
 // safeguards are named after what they turn off.
-type safeguards struct{ streams, headers, pings bool }
+type safeguards struct{ streams, headers, pings, resets bool }
 
 // listeners are the listeners by name.
 func (c Config) listeners() map[string]Listener {
