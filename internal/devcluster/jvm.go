@@ -66,6 +66,7 @@ func (n *Node) command(in install) []string {
 		fmt.Sprintf("-Dcassandra.join_ring=%t", !n.cfg.NoJoin),
 	)
 	args = append(args, quickFlags...)
+	args = append(args, priorityFlags...)
 	args = append(args, n.cfg.JVMArgs...)
 	return append(args, "-cp", in.classPath, "org.apache.cassandra.service.CassandraDaemon")
 }
@@ -86,4 +87,17 @@ var quickFlags = []string{
 	"-Dcassandra.test.ignore_sigar=true",
 	// What Cassandra otherwise measures in a second of CPU time at every start.
 	"-Dcassandra.memtable.row_overhead_size=180",
+}
+
+// priorityFlags have the JVM compile when nobody else wants the CPU: its compiler
+// threads get a nice value of 19. The nodes share a few CPUs with each other and with
+// what is tested, which compiles for seconds at a time would hold up, at a boot and
+// whenever the ring changes and compiled code with it becomes invalid; a machine of its
+// own has a CPU to spare for them. Priorities are used as soon as one thread has its
+// own, so those above the normal one, some of which the JVM gives itself, are made
+// equal to it.
+var priorityFlags = []string{
+	"-XX:ThreadPriorityPolicy=1", "-XX:CompilerThreadPriority=19",
+	"-XX:JavaPriority6_To_OSPriority=0", "-XX:JavaPriority7_To_OSPriority=0", "-XX:JavaPriority8_To_OSPriority=0",
+	"-XX:JavaPriority9_To_OSPriority=0", "-XX:JavaPriority10_To_OSPriority=0",
 }
