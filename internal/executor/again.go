@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/planner"
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
@@ -98,24 +99,30 @@ func (r *run) denied(a *attempt, keys, groups int, stressed bool, now int64) str
 	if r.executor.without.budgets {
 		return ""
 	}
-	why := r.burden(a, keys, groups, stressed)
-	if why != "" && r.rescued(keys, groups, why, now) {
+	stood := r.executor.stands(r.view, a.flight.host)
+	wanted := hedge.Wanted{
+		Keys: keys, SubQueries: groups,
+		Still:   r.executor.without.reserve || stood > 0 || a.flight.host.still(time.Duration(a.delay)/2),
+		Load:    r.req.Table.manyLate() && !r.executor.without.sparing,
+		Stalled: stood > 0,
+		Last:    r.urgent <= now,
+	}
+	why := r.burden(wanted, stood, stressed)
+	if why != "" && r.rescued(wanted, why, now) {
 		return ""
 	}
 	return why
 }
 
-// burden is denied as long as there is time.
-func (r *run) burden(a *attempt, keys, groups int, stressed bool) string {
-	stood := r.executor.stands(r.view, a.flight.host)
+// burden is denied as long as there is time; the host has stood for so long.
+func (r *run) burden(wanted hedge.Wanted, stood time.Duration, stressed bool) string {
 	if (stressed || r.req.Table.mostlyLate()) && stood == 0 {
 		return NotHedgedLoad
 	}
-	still := r.executor.without.reserve || stood > 0 || a.flight.host.still(time.Duration(a.delay)/2)
-	if r.req.FewHedges && !still {
+	if r.req.FewHedges && !wanted.Still {
 		return NotHedgedLoad
 	}
-	if r.req.Table.hedges.Withdraw(keys, groups, still) || stood >= goneAfter && r.req.Table.retries.Withdraw(keys) {
+	if r.req.Table.hedges.Withdraw(wanted) || stood >= goneAfter && r.req.Table.retries.Withdraw(wanted.Keys) {
 		return ""
 	}
 	return NotHedgedBudget
@@ -123,11 +130,11 @@ func (r *run) burden(a *attempt, keys, groups int, stressed bool) string {
 
 // rescued reports whether keys are asked again all the same, since their time runs out:
 // from half of it on if only the budget was spent. Load is a reason to the end.
-func (r *run) rescued(keys, groups int, why string, now int64) bool {
+func (r *run) rescued(wanted hedge.Wanted, why string, now int64) bool {
 	if r.executor.without.rescue || now < r.pressing || why == NotHedgedLoad {
 		return false
 	}
-	return r.req.Table.hedges.Rescue(keys, groups, r.urgent <= now)
+	return r.req.Table.hedges.Rescue(wanted)
 }
 
 // goneAfter is how long a host must have stalled to be as good as one that failed,

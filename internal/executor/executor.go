@@ -84,7 +84,7 @@ type Config struct {
 
 // safeguards are named after what they turn off.
 type safeguards struct {
-	budgets, reserve, suspects, failover, cancel, ejection, overtaking, stalls, gone, warming, standing, slow, rescue bool
+	budgets, reserve, suspects, failover, cancel, ejection, overtaking, stalls, gone, warming, sparing, standing, slow, rescue bool
 }
 
 // Executor asks hosts for the groups of a plan, and knows how each host is

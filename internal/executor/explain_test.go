@@ -21,7 +21,7 @@ func TestTraceSaysWhyALateAttemptWasNotHedged(t *testing.T) {
 		"there is no other replica": {rf: 1, timeout: 100 * time.Millisecond, want: NotHedgedReplicas},
 		"too little time is left":   {rf: 3, timeout: 15*time.Millisecond + 500*time.Microsecond, want: NotHedgedDeadline},
 		"the budget is spent": {rf: 3, timeout: 100 * time.Millisecond, want: NotHedgedBudget, prepare: func(b *bench) {
-			for b.state().hedges.Withdraw(1, 1, true) {
+			for b.state().hedges.Withdraw(hedge.Wanted{Keys: 1, SubQueries: 1, Still: true}) {
 			}
 			drain(b.state().hedges, true)
 		}},

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -40,7 +41,8 @@ func TestFrozenHostCostsOneHedgeAndAnswersOnceThawed(t *testing.T) {
 		"twelve hosts": {hosts: 12, holds: true},
 		// The price alone would do, were it not for the cap.
 		"groups of 17": {hosts: 3, cap: 17, holds: true},
-		"control: groups of 17, suspects not avoided": {hosts: 3, cap: 17, without: safeguards{suspects: true}},
+		// Nobody tells then that the host stands, and not all are slow.
+		"control: groups of 17, suspects not avoided": {hosts: 3, cap: 17, without: safeguards{suspects: true, sparing: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -532,6 +534,45 @@ func TestAColdHostIsWarmedUp(t *testing.T) {
 					assert.Zero(t, lost(all))
 					assert.LessOrEqual(t, extraRatio(since), 0.02)
 				}
+			})
+		})
+	}
+}
+
+// TestASlowClusterIsAskedForLittleBesides is of hosts that are all slow for want of CPU,
+// so that hedges use up what they may: neither what was saved up before, nor what is sent
+// to see whether the hosts are well and to warm them up, comes on top.
+func TestASlowClusterIsAskedForLittleBesides(t *testing.T) {
+	long(t)
+	for name, without := range map[string]bool{"within the share": false, "control: saved up, and warmed up all the same": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(5, 6))
+				c := newCluster(usually(rng))
+				c.record = false
+				well := c.usual
+				c.usual = func(at time.Duration, keys int) (time.Duration, error) {
+					if at < 20*second {
+						return well(at, keys)
+					}
+					took := time.Duration(rng.ExpFloat64() * float64(14*time.Millisecond))
+					return time.Millisecond + took, nil
+				}
+				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) { cfg.without.sparing = without })
+				b.load(20*time.Millisecond, 20*second, 50, 125*time.Millisecond)
+				sent := map[string]float64{}
+				count := func(sign float64) {
+					for _, kind := range []string{KindFirst, KindHedge, KindProbe} {
+						sent[kind] += sign * testutil.ToFloat64(b.metrics.subQuery(kind))
+					}
+				}
+				count(-1)
+				b.load(20*time.Millisecond, 60*second, 50, 125*time.Millisecond)
+				count(1)
+				extra := (sent[KindHedge] + sent[KindProbe]) / sent[KindFirst]
+				t.Logf("%.1f %% besides first attempts: %v", 100*extra, sent)
+				// 5 %, and one a second, are 5.9 %.
+				assert.Equal(t, without, extra > 0.059)
 			})
 		})
 	}

@@ -444,7 +444,7 @@ func TestOnlyAHostThatAnswersSlowlyIsProbedOften(t *testing.T) {
 			{10 * time.Millisecond, false, h.gap()},
 		} {
 			now := b.now()
-			h.rest(&flight{host: h, table: b.state(), keys: mostProbeKeys, sent: now - int64(c.took)}, c.answers, now)
+			h.rest(&flight{host: h, view: b.view(b.ring), table: b.state(), keys: mostProbeKeys, sent: now - int64(c.took)}, c.answers, now)
 			assert.Equal(t, c.want, h.probeAt.Load()-now, "an answer after %v: %t", c.took, c.answers)
 		}
 	})

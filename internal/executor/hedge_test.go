@@ -245,7 +245,7 @@ func TestADeniedHedgeIsDueWhenHalfOfTheTimeIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(after(time.Millisecond))
 		b := newBench(t, newRing(t, 3, 3, 3), c, nil)
-		for b.state().hedges.Withdraw(25, 1, true) {
+		for b.state().hedges.Withdraw(hedge.Wanted{Keys: 25, SubQueries: 1, Still: true}) {
 		}
 		req := b.request(1)
 		plan := b.Plan(req)

@@ -275,7 +275,7 @@ func TestADeniedHedgeIsMadeWhenTimeRunsOut(t *testing.T) {
 // drain takes all there is for lookups that run out of time, or all that is not for the
 // last ones.
 func drain(h *hedge.Allowance, last bool) {
-	for h.Rescue(25, 1, last) {
+	for h.Rescue(hedge.Wanted{Keys: 25, SubQueries: 1, Last: last}) {
 	}
 }
 
@@ -285,7 +285,7 @@ func TestTheBudgetIsSpentOnTheLast(t *testing.T) {
 	for last, at := range map[bool]time.Duration{false: 75 * time.Millisecond, true: 0} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t, newRing(t, 3, 3, 3), newCluster(silent()), nil)
-			for b.state().hedges.Withdraw(25, 1, true) {
+			for b.state().hedges.Withdraw(hedge.Wanted{Keys: 25, SubQueries: 1, Still: true}) {
 			}
 			drain(b.state().hedges, last)
 			o := b.lookup(1, 100*time.Millisecond)

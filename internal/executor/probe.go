@@ -24,6 +24,10 @@ func (e *Executor) probe(v *view, req *Request) {
 		if len(keys) == 0 || h.full(len(keys)) || !h.probing.CompareAndSwap(false, true) {
 			continue
 		}
+		if req.Table.manyLate() && !e.without.sparing && !req.Table.hedges.Probe() {
+			h.probing.Store(false)
+			continue
+		}
 		if !e.spawn(func() { e.ask(v, h, req, keys) }) {
 			h.probing.Store(false)
 			return
@@ -91,7 +95,8 @@ func (e *Executor) ask(v *view, h *host, req *Request, keys []partition.Key) {
 // rest spaces the probes of a host that is not ejected; those of one that is are
 // spaced by its backoff. A host that answers its probes slowly works at most a quarter
 // of its time: one that was restarted is slow until it has worked for a while (its code
-// is compiled, its caches fill), and would stay so if it were left alone.
+// is compiled, its caches fill), and would stay so if it were left alone. But where others
+// are in trouble as well it is load that makes them slow.
 func (h *host) rest(f *flight, answers bool, now int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,7 +105,7 @@ func (h *host) rest(f *flight, answers bool, now int64) {
 		h.probeAt.Store(now + int64(suspectGap))
 	case stateProbing:
 		gap := h.gap()
-		if answers && cold(f, now) && !h.executor.without.warming {
+		if answers && cold(f, now) && !h.executor.without.warming && (!f.view.crowded(now) || h.executor.without.sparing) {
 			gap = min(gap, 3*(now-f.sent))
 		}
 		h.probeAt.Store(now + gap)

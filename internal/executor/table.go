@@ -80,7 +80,13 @@ func (t *tableMemory) noteLate(late bool) {
 
 // mostlyLate reports whether more than half of the recent first attempts were
 // late. That is load, which hedging would add to, and not a straggler.
-func (t *tableMemory) mostlyLate() bool { return math.Float64frombits(t.late.Load()) > 0.5 }
+func (t *tableMemory) mostlyLate() bool { return t.lateShare() > 0.5 }
+
+// manyLate reports whether more than a fifth were: some of it is load. Of three hosts
+// one that is slow makes a third late, but for a moment, until it is avoided.
+func (t *tableMemory) manyLate() bool { return t.lateShare() > 0.2 }
+
+func (t *tableMemory) lateShare() float64 { return math.Float64frombits(t.late.Load()) }
 
 // HedgeDelay returns after how long a group of this size is asked again under a
 // policy; 0 for at once, false for never.

@@ -23,6 +23,17 @@ type view struct {
 // beyond it the cluster is overloaded, and the rest would be next.
 func (v *view) third() int { return max(1, len(v.data)/3) }
 
+// crowded reports whether more hosts are late or in trouble than may be avoided.
+func (v *view) crowded(now int64) bool {
+	n := 0
+	for _, i := range v.data {
+		if h := v.hosts[i]; h.late(now) || !h.is(stateHealthy) {
+			n++
+		}
+	}
+	return n > v.third()
+}
+
 // anyGone reports whether some host that may be asked was last seen to be
 // unreachable.
 func (v *view) anyGone() bool {

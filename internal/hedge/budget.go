@@ -1,6 +1,7 @@
 package hedge
 
 import (
+	"cmp"
 	"math"
 	"sync/atomic"
 	"time"
@@ -17,8 +18,10 @@ type Limits struct {
 	// Floor is what may be taken per second, in units of work, though nothing is
 	// saved up: a quiet table would otherwise never be hedged. A taking larger
 	// than Floor is followed by its share of seconds. What is taken so is owed,
-	// up to the burst, so that the floor is not on top of the ratio.
+	// up to Debt, so that the floor is not on top of the ratio.
 	Floor float64
+	// Debt is the most that can be owed, in units of work; 0 for as much as Burst.
+	Debt int
 }
 
 // Budget holds additional work to a share of the regular work. Its takings are
@@ -111,9 +114,9 @@ func (b *Budget) borrow(n int) bool {
 	return true
 }
 
-// owe takes n units that are not there, down to one burst below nothing.
+// owe takes n units that may not be there, down to the debt that is allowed.
 func (b *Budget) owe(n int) {
-	least := -int64(b.limits.Burst) * micro
+	least := -int64(cmp.Or(b.limits.Debt, b.limits.Burst)) * micro
 	for {
 		have := b.saved.Load()
 		if b.saved.CompareAndSwap(have, max(have-int64(n)*micro, least)) {
@@ -129,8 +132,25 @@ func (b *Budget) refund(n int) { b.saved.Add(int64(n) * micro) }
 // that a few keys do not become many requests, a share of its sub-queries. Safe
 // for concurrent use.
 type Allowance struct {
-	keys, subQueries, rescues *Budget
-	denied                    atomic.Uint64
+	keys, subQueries, rescues, load *Budget
+	denied                          atomic.Uint64
+}
+
+// Wanted is a hedge that an Allowance is asked for.
+type Wanted struct {
+	// Keys are asked again, in so many SubQueries.
+	Keys, SubQueries int
+	// Still says that the host which is late answers nobody at the moment, so that the
+	// reserve is there for this hedge.
+	Still bool
+	// Load says that many are late. What was saved up in better times is left alone
+	// then, and this hedge has to do with the share as it comes.
+	Load bool
+	// Stalled says that the host has answered nobody for so long that this is not for
+	// load. Under load its hedges are made from what was saved up, and owed to the share.
+	Stalled bool
+	// Last says of a rescue that the time of its lookup is nearly over.
+	Last bool
 }
 
 // The limits of an Allowance besides the ratio of keys.
@@ -152,12 +172,18 @@ const (
 	// keyReserve and subQueryReserve are left for hosts that stand still.
 	keyReserve      = 400
 	subQueryReserve = 80
+	// loadShare is the part of the ratio of sub-queries that is for hedges and probes
+	// under load, loadBurst how many can be saved up for them, and loadDebt how many
+	// can be owed by probes and by hedges of hosts that have stalled. The rest of the ratio is for what happens before many are late.
+	loadShare = 0.8
+	loadBurst = 10
+	loadDebt  = 20
 )
 
 // NewAllowance returns an allowance of ratio × keys, 0 to 1, over a floor of five
 // keys a second; and of 5 % of the sub-queries (or ratio, when that is more) over
-// a floor of one a second; and half as much of the keys besides for rescues, within the same sub-queries. A ratio of 0
-// allows no hedge at all.
+// a floor of one a second; and half as much of the keys besides for rescues, within the same sub-queries. Under load
+// next to nothing is saved up. A ratio of 0 allows no hedge at all.
 func NewAllowance(ratio float64) *Allowance {
 	ratio = min(max(ratio, 0), largestKeyRatio)
 	subQueries := 0.0
@@ -168,6 +194,7 @@ func NewAllowance(ratio float64) *Allowance {
 		keys:       NewBudget(Limits{Ratio: ratio, Burst: keyBurst, Floor: keyFloor}),
 		subQueries: NewBudget(Limits{Ratio: subQueries, Burst: SubQueryBurst, Floor: subQueryFloor}),
 		rescues:    NewBudget(Limits{Ratio: rescueShare * ratio, Burst: rescueBurst, Floor: keyFloor * rescueShare}),
+		load:       NewBudget(Limits{Ratio: loadShare * subQueries, Burst: loadBurst, Floor: subQueryFloor, Debt: loadDebt}),
 	}
 }
 
@@ -176,22 +203,20 @@ func (a *Allowance) Deposit(keys, subQueries int) {
 	a.keys.Deposit(keys)
 	a.subQueries.Deposit(subQueries)
 	a.rescues.Deposit(keys)
+	a.load.Deposit(subQueries)
 }
 
-// Withdraw takes for a hedge of so many keys in so many sub-queries, both or
-// neither. A reserve, four fifths of what the pools begin with, is for hosts that
-// stand still: the usual stragglers, if there are more of them than the ratio
-// allows, would otherwise leave nothing for the pause that hedging is there for.
-func (a *Allowance) Withdraw(keys, subQueries int, still bool) bool {
+// Withdraw takes for a hedge, of every pool or of none. A reserve, four fifths of what
+// the pools begin with, is for hosts that stand still: the usual stragglers, if there
+// are more of them than the ratio allows, would otherwise leave nothing for the pause
+// that hedging is there for.
+func (a *Allowance) Withdraw(w Wanted) bool {
 	keysLeft, subQueriesLeft := keyReserve, subQueryReserve
-	if still {
+	if w.Still {
 		keysLeft, subQueriesLeft = 0, 0
 	}
-	if a.keys.withdraw(keys, keysLeft) {
-		if a.subQueries.withdraw(subQueries, subQueriesLeft) {
-			return true
-		}
-		a.keys.refund(keys)
+	if a.take(w, a.keys, keysLeft, subQueriesLeft) {
+		return true
 	}
 	a.denied.Add(1)
 	return false
@@ -202,19 +227,40 @@ func (a *Allowance) Withdraw(keys, subQueries int, still bool) bool {
 // is for the last ones, whose time is nearly over: many that were late a moment before have
 // been answered by then. The sub-queries are of the same pool as those of other hedges, so
 // that rescues are no way around its share; its reserve is theirs, too.
-func (a *Allowance) Rescue(keys, subQueries int, last bool) bool {
+func (a *Allowance) Rescue(w Wanted) bool {
 	reserve := rescueReserve
-	if last {
+	if w.Last {
 		reserve = 0
 	}
-	if !a.rescues.withdraw(keys, reserve) {
+	return a.take(w, a.rescues, reserve, 0)
+}
+
+// take takes from a pool of keys and from that of sub-queries, and under load from its
+// pool as well.
+func (a *Allowance) take(w Wanted, keys *Budget, keysLeft, subQueriesLeft int) bool {
+	if w.Load && !w.Stalled && !a.load.Withdraw(w.SubQueries) {
 		return false
 	}
-	if !a.subQueries.withdraw(subQueries, 0) {
-		a.rescues.refund(keys)
-		return false
+	if keys.withdraw(w.Keys, keysLeft) {
+		if a.subQueries.withdraw(w.SubQueries, subQueriesLeft) {
+			if w.Load && w.Stalled {
+				a.load.owe(w.SubQueries)
+			}
+			return true
+		}
+		keys.refund(w.Keys)
 	}
-	return true
+	if w.Load && !w.Stalled {
+		a.load.refund(w.SubQueries)
+	}
+	return false
+}
+
+// Probe takes for a sub-query that is to be sent under load to see how a host is doing,
+// so that hedges and probes together keep to the share. Probes go first: they may owe.
+// With a ratio of 0 they are all there is.
+func (a *Allowance) Probe() bool {
+	return a.load.limits.Ratio <= 0 || a.load.spend(1, -loadDebt) || a.load.borrow(1)
 }
 
 // Denied is how many hedges were refused.

@@ -282,7 +282,7 @@ func TestBudgetFloorIsNotOnTopOfTheRatio(t *testing.T) {
 func TestBudgetOfNothingAllowsNothing(t *testing.T) {
 	a := NewAllowance(0)
 	a.Deposit(1_000_000, 1_000_000)
-	assert.False(t, a.Withdraw(1, 1, true))
+	assert.False(t, a.Withdraw(Wanted{Keys: 1, SubQueries: 1, Still: true}))
 	assert.Equal(t, uint64(1), a.Denied())
 }
 
@@ -292,10 +292,10 @@ func TestAllowanceTakesBothOrNeither(t *testing.T) {
 		for a.subQueries.Withdraw(1) {
 		}
 		saved := a.keys.Saved()
-		assert.False(t, a.Withdraw(10, 1, true))
+		assert.False(t, a.Withdraw(Wanted{Keys: 10, SubQueries: 1, Still: true}))
 		assert.Equal(t, saved, a.keys.Saved(), "keys are given back when sub-queries are short")
 		a.Deposit(0, 20)
-		assert.False(t, a.Withdraw(10, 1, true), "the floor that was drawn on is owed")
+		assert.False(t, a.Withdraw(Wanted{Keys: 10, SubQueries: 1, Still: true}), "the floor that was drawn on is owed")
 	})
 }
 
@@ -305,12 +305,50 @@ func TestRescuesAreWithinTheShareOfSubQueries(t *testing.T) {
 		for a.subQueries.Withdraw(1) {
 		}
 		saved := a.rescues.Saved()
-		assert.False(t, a.Rescue(10, 2, true))
+		assert.False(t, a.Rescue(Wanted{Keys: 10, SubQueries: 2, Last: true}))
 		assert.Equal(t, saved, a.rescues.Saved(), "keys are given back when sub-queries are short")
 		a.Deposit(0, 80)
-		assert.True(t, a.Rescue(10, 2, true))
+		assert.True(t, a.Rescue(Wanted{Keys: 10, SubQueries: 2, Last: true}))
 		assert.Equal(t, saved-10, a.rescues.Saved())
-		assert.False(t, a.Rescue(10, 2, true))
+		assert.False(t, a.Rescue(Wanted{Keys: 10, SubQueries: 2, Last: true}))
+	})
+}
+
+// Under load four fifths of the share are to be had, as they come and less what probes
+// owe; what was saved up is left for hosts that stand still.
+func TestUnderLoadNothingThatWasSavedUpIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAllowance(0.02)
+		take := func(load bool) (n int) {
+			for a.Withdraw(Wanted{Keys: 1, SubQueries: 1, Still: true, Load: load}) {
+				n++
+			}
+			return n
+		}
+		assert.Equal(t, 6, take(true), "half of ten, and the floor")
+		for range 3 {
+			assert.True(t, a.Probe(), "they may owe")
+		}
+		a.Deposit(0, 200)
+		assert.Equal(t, 4, take(true), "four fifths of ten, less one that the floor lent and three probes")
+		saved := a.load.Saved()
+		for a.keys.Withdraw(1) {
+		}
+		a.Deposit(0, 50)
+		assert.False(t, a.Withdraw(Wanted{Keys: 1, SubQueries: 1, Still: true, Load: true}))
+		assert.Equal(t, saved+2, a.load.Saved(), "given back when keys are short")
+		assert.False(t, a.Rescue(Wanted{Keys: 1, SubQueries: 3, Load: true}))
+		assert.True(t, a.Rescue(Wanted{Keys: 1, SubQueries: 3}), "without load there is enough")
+		for a.Probe() {
+		}
+		assert.Equal(t, -20.0, a.load.Saved(), "but not without end")
+		time.Sleep(time.Second)
+		assert.True(t, a.Probe(), "there is a floor")
+		assert.False(t, a.Probe())
+		a.Deposit(5000, 0)
+		assert.True(t, a.Withdraw(Wanted{Keys: 1, SubQueries: 1, Still: true, Load: true, Stalled: true}))
+		assert.True(t, NewAllowance(0).Probe(), "where nothing is hedged, too")
+		assert.Greater(t, take(false), 40, "what was saved up is there for those that stand still")
 	})
 }
 
@@ -318,7 +356,7 @@ func TestUsualStragglersLeaveAReserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := NewAllowance(0.02)
 		take := func(still bool) (n int) {
-			for a.Withdraw(10, 1, still) {
+			for a.Withdraw(Wanted{Keys: 10, SubQueries: 1, Still: still}) {
 				n++
 			}
 			return n
