@@ -331,7 +331,7 @@ func spent(r *report.Round) string {
 		}
 		return *perLookup / 1e3 * float64(r.Counts.Lookups) / r.Seconds
 	}
-	return fmt.Sprintf("nodes %.2f, proxy %.2f, load generator and peers %.2f CPUs", of(r.PerLookup.CassandraCPUMillis), of(r.PerLookup.ProxyCPUMillis), of(r.PerLookup.ClientCPUMillis))
+	return fmt.Sprintf("nodes %.2f, proxy %.2f, load generator %.2f CPUs", of(r.PerLookup.CassandraCPUMillis), of(r.PerLookup.ProxyCPUMillis), of(r.PerLookup.ClientCPUMillis))
 }
 
 // node returns a node by its number, from 1.

@@ -3,11 +3,9 @@
 package chaos
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"sync"
 	"time"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
@@ -129,35 +127,15 @@ var abuse = scenario{
 		defer g.driver.Close()
 		before := a.load(g, span(20*time.Second))
 
-		in := requestOf(0)
-		for len(in.Keys) < 50 {
-			in.Keys = append(in.Keys, textKey(fmt.Sprintf("id-%07d", len(in.Keys))))
-		}
-		request, err := message(in)
+		peers, err := startPeers(a.t.Context(), &abuser{Address: s.proxy.GRPC, Token: bad.token(), Slowloris: slowloris, HalfOpen: halfOpen, SlowReaders: slowReaders})
 		a.must(err)
-		_, release, err := hold(s.proxy.GRPC, "PRI * HTTP", slowloris)
-		a.must(err)
-		defer release()
-		a.hold(3 * time.Second)
-		fresh, release, err := hold(s.proxy.GRPC, "", halfOpen)
-		a.must(err)
-		defer release()
-		for range slowReaders {
-			if c, err := readSlowly(s.proxy.GRPC, bad.token(), request); err == nil {
-				defer c.Close()
-			}
-		}
-		flooding, stop := context.WithCancel(a.t.Context())
-		defer stop()
-		var peers sync.WaitGroup
-		connections := 0
-		peers.Go(func() { connections = flood(flooding, s.proxy.GRPC, bad.token(), request, 250*time.Millisecond) })
+		defer peers.kill()
 		during := a.load(g, span(40*time.Second))
-		stop()
-		peers.Wait()
+		abused, err := peers.stop()
+		a.must(err)
 		o.note("before:", "p99 %.1f ms; %s", before.Latency.P99*1e3, spent(before))
 		o.note("during:", "%s; %s", seen(during), spent(during))
-		o.note("peers", "%d floods, %d of %d half-open connections left", connections, fresh(), halfOpen)
+		o.note("peers", "%d floods, %d of %d half-open connections left", abused.Floods, abused.HalfOpen, halfOpen)
 		o.require(during.Latency.P99 < 2*before.Latency.P99, "p99 %.1f ms, before %.1f ms", during.Latency.P99*1e3, before.Latency.P99*1e3)
 		o.require(lost(during) == 0, "%d of %d lookups lost", lost(during), during.Counts.Lookups)
 		return o

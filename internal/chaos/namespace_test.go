@@ -36,6 +36,9 @@ var (
 // and losses are its own. Without root it runs where it is, and scenarios of the
 // network are left out.
 func TestMain(m *testing.M) {
+	if what := os.Getenv(abuserVariable); what != "" {
+		os.Exit(beAbuser(what))
+	}
 	flag.Parse()
 	binary, ownNetwork = os.Getenv(binaryVariable), os.Getenv(insideVariable) != ""
 	// The proxy takes variables with its prefix for settings, and refuses those that
