@@ -3,6 +3,7 @@ package devcluster
 import (
 	"fmt"
 	"path/filepath"
+	"runtime"
 )
 
 // exports and opens are the packages of the JDK that Cassandra reaches into; the
@@ -66,7 +67,9 @@ func (n *Node) command(in install) []string {
 		fmt.Sprintf("-Dcassandra.join_ring=%t", !n.cfg.NoJoin),
 	)
 	args = append(args, quickFlags...)
-	args = append(args, priorityFlags...)
+	if runtime.GOOS == "linux" {
+		args = append(args, priorityFlags...)
+	}
 	args = append(args, n.cfg.JVMArgs...)
 	return append(args, "-cp", in.classPath, "org.apache.cassandra.service.CassandraDaemon")
 }
@@ -95,7 +98,7 @@ var quickFlags = []string{
 // whenever the ring changes and compiled code with it becomes invalid; a machine of its
 // own has a CPU to spare for them. Priorities are used as soon as one thread has its
 // own, so those above the normal one, some of which the JVM gives itself, are made
-// equal to it.
+// equal to it. The values are those of Linux.
 var priorityFlags = []string{
 	"-XX:ThreadPriorityPolicy=1", "-XX:CompilerThreadPriority=19",
 	"-XX:JavaPriority6_To_OSPriority=0", "-XX:JavaPriority7_To_OSPriority=0", "-XX:JavaPriority8_To_OSPriority=0",
