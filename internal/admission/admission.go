@@ -66,7 +66,7 @@ type Config struct {
 
 // safeguards are named after what they turn off.
 type safeguards struct {
-	limit, priorities, fairness, doubt, overdue, need, hysteresis, purpose, traffic, bursts, pauses, overdraft, seek, memory, units bool
+	limit, priorities, fairness, doubt, overdue, need, hysteresis, purpose, traffic, bursts, pauses, overdraft, lasting, seek, memory, units bool
 }
 
 // Ask is a lookup that wants to start.

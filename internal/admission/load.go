@@ -71,6 +71,10 @@ const (
 	// something ranks below that gives way.
 	overdraft = 2
 	seldom    = 0.9
+	// lastingMemory is how long the limit must be lower until that, too, is less for
+	// those who have something below them: hosts that pause for a moment lower it to a
+	// half and less, and what ranks below is refused at once.
+	lastingMemory = 2 * time.Second
 )
 
 // retries are when to ask again after an overload, by priority.
@@ -80,6 +84,8 @@ var retries = [priorities]time.Duration{100 * time.Millisecond, 250 * time.Milli
 type load struct {
 	least, most float64
 	limit       float64
+	// lasting is the limit on average over the last lastingMemory.
+	lasting float64
 	// target is the setpoint that was found.
 	target float64
 	// lookups and inflight, in keys, are under way; ranked is the latter by the rank of
@@ -132,7 +138,7 @@ type sample struct {
 }
 
 func (l *load) start(now time.Time) {
-	l.limit, l.target = resting, setpoint
+	l.limit, l.lasting, l.target = resting, resting, setpoint
 	l.top = priorities - 1 // nobody has asked
 	l.sample = sample{begin: now, last: now}
 	l.doubt.stretch = 1
@@ -226,6 +232,7 @@ func (l *load) adjust(now time.Time, without safeguards) {
 	}
 	s := &l.sample
 	seconds := now.Sub(s.begin).Seconds()
+	l.lasting += (l.limit - l.lasting) * min(seconds/lastingMemory.Seconds(), 1)
 	mean, rate := 0.0, float64(s.answered)/seconds
 	for rank, area := range s.areas {
 		mean += area / seconds
@@ -349,8 +356,13 @@ func (c *Controller) fits(p *Permit, room float64, now time.Time) bool {
 		above += keys
 	}
 	own := room
-	if usual := l.usual[p.rank]; usual < seldom*room && usual < l.usual[ranks-1] {
-		own *= overdraft
+	if usual := l.usual[p.rank]; usual < l.usual[ranks-1] {
+		if !c.without.lasting {
+			room *= max(l.lasting/l.limit, 1)
+		}
+		if usual < seldom*room {
+			own = overdraft * room
+		}
 	}
 	return float64(above) < own && float64(l.inflight) < overdraft*room
 }

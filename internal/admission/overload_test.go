@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,6 +171,30 @@ func TestPrioritiesAreKeptInOrder(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestAPauseIsForThoseBelow is of hosts that all stand still for 70 ms about once a second, beside a
+// crowd of a lower priority: the limit falls each time, and interactive lookups would be refused until
+// it has risen again.
+func TestAPauseIsForThoseBelow(t *testing.T) {
+	long(t)
+	bubble(t, map[string]safeguards{"no lasting limit": {lasting: true}}, func(t *testing.T, without safeguards) bool {
+		full := capacity(50)
+		s := newSim(t, without)
+		pauses := rand.New(rand.NewPCG(3, 4))
+		for at := 3 * second; at < 62*second; at += time.Duration(pauses.ExpFloat64() * float64(second)) {
+			s.after(at, func() { s.standStill(70 * time.Millisecond) })
+		}
+		all := s.run(62*second,
+			caller{who: person, keys: 50, rate: steady(0.5 * full)},
+			caller{who: job, keys: 60, rate: steady(5 * full)})
+		all = between(all, settled, 62*second)
+		high := of(all, person.Name)
+		_, shed := count(high)
+		good, _ := count(all)
+		t.Logf("interactive in the SLA: %.4f, shed %d of %d; goodput %.0f of %.0f/s", inSLA(high), shed, len(high), float64(good)/60, full)
+		return inSLA(high) >= 0.982
+	})
 }
 
 func TestAGreedyClientDoesNotCrowdOutPoliteOnes(t *testing.T) {

@@ -179,6 +179,17 @@ func (s *sim) serve(keys int) (last time.Duration, refused int) {
 	return last, refused
 }
 
+// standStill adds a pause to what every host has to do.
+func (s *sim) standStill(pause time.Duration) {
+	now := time.Now()
+	for h, free := range s.free {
+		if free.Before(now) {
+			free = now
+		}
+		s.free[h] = free.Add(pause)
+	}
+}
+
 // capacity is how many lookups of so many keys the cluster can do in a second.
 func capacity(keys int) float64 {
 	work := simGroups*simFixed + time.Duration(keys)*simPerKey
