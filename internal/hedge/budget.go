@@ -173,8 +173,9 @@ const (
 	keyReserve      = 400
 	subQueryReserve = 80
 	// loadShare is the part of the ratio of sub-queries that is for hedges and probes
-	// under load, loadBurst how many can be saved up for them, and loadDebt how many
-	// can be owed by probes and by hedges of hosts that have stalled. The rest of the ratio is for what happens before many are late.
+	// under load; the rest of it is for what happens before many are late. loadBurst is
+	// how many can be saved up, and loadDebt how many can be owed by probes and by
+	// hedges of hosts that have stalled.
 	loadShare = 0.8
 	loadBurst = 10
 	loadDebt  = 20
@@ -182,8 +183,9 @@ const (
 
 // NewAllowance returns an allowance of ratio × keys, 0 to 1, over a floor of five
 // keys a second; and of 5 % of the sub-queries (or ratio, when that is more) over
-// a floor of one a second; and half as much of the keys besides for rescues, within the same sub-queries. Under load
-// next to nothing is saved up. A ratio of 0 allows no hedge at all.
+// a floor of one a second; and half as much of the keys besides for rescues, within
+// the same sub-queries. Under load next to nothing is saved up. A ratio of 0 allows
+// no hedge at all.
 func NewAllowance(ratio float64) *Allowance {
 	ratio = min(max(ratio, 0), largestKeyRatio)
 	subQueries := 0.0
