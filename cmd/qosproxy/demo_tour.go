@@ -44,8 +44,11 @@ func (t *demoTour) lookups(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	if err := t.warmUp(ctx, conn); err != nil {
-		return err
+	if err := warmUp(ctx, func() (time.Duration, error) {
+		resp, err := t.grpcLookup(ctx, conn)
+		return resp.GetStats().GetElapsed().AsDuration(), err
+	}); err != nil {
+		return fmt.Errorf("lookup by gRPC: %w", err)
 	}
 	if err := awaitServing(ctx, conn); err != nil {
 		return err
@@ -110,40 +113,42 @@ func (t *demoTour) httpLookup(ctx context.Context) error {
 
 const (
 	// warmUps is how many lookups in a row must be answered before the tour shows
-	// one, and warmUpTries how many are tried for that.
-	warmUps     = 5
-	warmUpTries = 100
+	// one.
+	warmUps = 5
 	// warm is how long such lookups take at most on nodes that have compiled their
 	// code, and warmUpPatience how long the tour waits for it.
 	warm           = 15 * time.Millisecond
 	warmUpPatience = 5 * time.Second
+	// warmUpGap is what comes after a lookup that failed, and warmUpMost how long
+	// lookups may go on failing.
+	warmUpGap  = 50 * time.Millisecond
+	warmUpMost = 30 * time.Second
 )
 
 // warmUp does lookups until the cluster answers them in time, and soon: nodes that have
-// just booted run cold code, and take a second for what later takes a millisecond.
-func (t *demoTour) warmUp(ctx context.Context, conn *grpc.ClientConn) error {
-	var err error
+// just booted run cold code, and take a second for what later takes a millisecond. The
+// lookup returns how long it took; the error is that of the last one.
+func warmUp(ctx context.Context, lookup func() (time.Duration, error)) error {
 	answered, fast := 0, 0
-	begin := time.Now()
-	for tries := 0; tries < warmUpTries || answered >= warmUps; tries++ {
-		var resp *qosproxyv1.BatchGetResponse
-		if resp, err = t.grpcLookup(ctx, conn); err != nil {
-			answered, fast = 0, 0
-			if ctx.Err() != nil {
+	for begin := time.Now(); ; {
+		took, err := lookup()
+		if err != nil {
+			if ctx.Err() != nil || time.Since(begin) >= warmUpMost {
 				return err
 			}
+			answered, fast = 0, 0
+			time.Sleep(warmUpGap)
 			continue
 		}
 		answered++
 		fast++
-		if resp.GetStats().GetElapsed().AsDuration() > warm {
+		if took > warm {
 			fast = 0
 		}
 		if answered >= warmUps && (fast >= warmUps || time.Since(begin) >= warmUpPatience) {
 			return nil
 		}
 	}
-	return fmt.Errorf("lookup by gRPC: %w", err)
 }
 
 // servingPatience bounds the wait for a proxy that answers lookups already.
