@@ -1,7 +1,6 @@
-# `make help` lists the targets. Go alone is needed; the rest is fetched: Go
-# tools and modules by Go, Cassandra's jars by Maven, and, as root on Debian, a
-# JDK and Maven by apt-get. Without root, `make demo` and `make test` say in one
-# line what to install.
+# `make help` lists the targets. Only Go is needed. The rest is fetched: tools and
+# modules by Go, Cassandra's jars by Maven and, as root on Debian, a JDK and Maven by
+# apt-get. Without root `make demo` and `make test` say in one line what to install.
 
 export GOTOOLCHAIN := auto
 GO     ?= go
@@ -24,47 +23,98 @@ COUNT ?= 6
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z0-9-]*:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/qosproxy
 	CGO_ENABLED=0 $(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/qosproxy ./cmd/qosproxy
 
+# What demonstrates, measures and breaks the product on real clusters is a module of its
+# own, whose go.mod the product does not share. Some of its tests need the tag lab.
+LAB := internal/lab
+# Build tags are separated by commas.
+LAB_TAGS := lab,chaos
+
+.PHONY: build-lab
+build-lab: build ## build bin/qoslab, which demonstrates and measures bin/qosproxy
+	cd $(LAB) && CGO_ENABLED=0 $(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o '$(abspath $(BIN))/qoslab' ./cmd/qoslab
+
 .PHONY: demo
-demo: build ## boot a real three-node cluster and serve it (DEMO="--once" ends after one lookup)
-	$(BIN)/qosproxy demo $(DEMO)
+demo: build-lab ## boot a real three-node cluster and serve it (DEMO="--once" ends after one lookup)
+	$(BIN)/qoslab demo $(DEMO)
 
+# h2spec waits for most of a minute for answers that may not come, which costs fuzzing nothing.
 .PHONY: test
-test: test-unit test-clients test-cluster fuzz ## everything: unit tests, a real Cassandra cluster, fuzzing, with the race detector
+test: test-unit test-clients test-cluster ## everything: unit tests, a real Cassandra cluster, fuzzing, with the race detector
+	@$(MAKE) -j 2 h2spec fuzz
+	@$(MAKE) coverage
 
-# The second line runs what is too long for the race detector. Go's cache of tests
+# Profiles are written by the tests themselves, so that nothing runs twice.
+PROFILES := dist/coverage
+
+# The packages that other people's lookups depend on, and what their tests must run of them.
+COVERED       = executor,hedge,admission,coalesce,server,cassandra
+COVERED_LEAST = 90
+COVERAGE = cd internal/tools && $(GO) run ./coverage -least $(COVERED_LEAST) -of $(COVERED)
+COVERED_BY = $(foreach p,unit unit-lab cluster cluster-cassandra,../../$(PROFILES)/$(p).out)
+
+.PHONY: coverage
+coverage: ## coverage by package, from the profiles of make test-unit and make test-cluster; some must have 90 %
+	@($(COVERAGE) $(COVERED_BY)) >$(PROFILES)/packages.txt; status=$$?; cat $(PROFILES)/packages.txt; exit $$status
+
+.PHONY: coverage-report
+coverage-report: ## the same, and write it into CONTRIBUTING.md
+	@$(COVERAGE) -write ../../CONTRIBUTING.md $(COVERED_BY)
+
+# The packages that have benchmarks.
+BENCHED = $(shell grep -rl --include='*_test.go' --exclude-dir=lab '^func Benchmark' internal | xargs -n 1 dirname | sort -u | sed 's#^#./#')
+
+# The tests without the race detector are those that are too long for it. Go's cache of tests
 # does not see the files of deploy, which are outside of the last line's module.
 .PHONY: test-unit
 test-unit: ## tests that need no cluster, and each benchmark once
-	$(GO) test -race -short ./...
-	$(GO) test ./internal/admission ./internal/executor ./internal/planner ./internal/server ./internal/simulate
-	$(GO) test -short -run '^$$' -bench . -benchtime 1x ./internal/...
+	@mkdir -p $(PROFILES)
+	$(GO) test -race -short -coverprofile='$(PROFILES)/unit.out' ./...
+	cd $(LAB) && $(GO) test -race -short -coverprofile='$(abspath $(PROFILES))/unit-lab.out' ./...
+	$(GO) test ./internal/admission ./internal/executor ./internal/planner ./internal/server
+	cd $(LAB) && $(GO) test ./simulate
+	$(GO) test -short -run '^$$' -bench . -benchtime 1x $(BENCHED)
+	cd internal/tools && $(GO) test ./coverage
 	cd deploy/verify && $(GO) test -count=1 ./...
 
 .PHONY: test-clients
-test-clients: $(TOOLS)/grpcurl ## clients that are not written in Go: grpcurl, and Python with grpcio from the package index
+test-clients: $(TOOLS)/grpcurl ## clients in other languages (grpcurl, Python with grpcio) and the first lookups of the README
 	QOSPROXY_CLIENT_TOOLS=required $(GO) test -count=1 -v ./api
 
 .PHONY: test-cluster
 test-cluster: ## tests against a real Cassandra cluster that they boot themselves
-	$(GO) test -race -p 1 -timeout 40m ./internal/devcluster ./internal/cassandra ./internal/acceptance
+	@mkdir -p $(PROFILES)
+	cd $(LAB) && $(GO) test -race -p 1 -timeout 40m -coverprofile='$(abspath $(PROFILES))/cluster.out' ./devcluster ./acceptance
+	cd $(LAB) && $(GO) test -race -timeout 40m -tags lab -coverpkg=github.com/qosproxy/qosproxy/internal/cassandra \
+	  -coverprofile='$(abspath $(PROFILES))/cluster-cassandra.out' ./cassandra
+
+.PHONY: h2spec
+h2spec: $(TOOLS)/h2spec ## test both front listeners against HTTP/2 by h2spec
+	QOSPROXY_H2SPEC='$(abspath $(TOOLS))/h2spec' $(GO) test -count=1 -run TestHTTP2 -v ./internal/server
+
+# How many frames make fuzz-frames sends. SEED=1234 sends those of another run again.
+FRAMES ?= 10000000
+
+.PHONY: fuzz-frames
+fuzz-frames: ## send random and broken HTTP/2 frames to the gRPC listener (FRAMES=10000000)
+	QOSPROXY_FRAMES='$(FRAMES)' QOSPROXY_SEED='$(SEED)' $(GO) test -count=1 -timeout 4h -run TestRandomFrames -v ./internal/server
 
 .PHONY: chaos
-chaos: ## break a real cluster under load and print the scoreboard; root, an hour and more (CHAOS="-chaos.scenarios=frozen")
-	$(GO) test -tags chaos -run TestChaos -count=1 -timeout 4h -v ./internal/chaos -args -chaos.dir='$(abspath $(REPORTS))/chaos' $(value CHAOS)
+chaos: ## break a real cluster under load and print the scoreboard; root, 75 minutes (CHAOS="-chaos.scenarios=frozen")
+	cd $(LAB) && $(GO) test -tags chaos -run TestChaos -count=1 -timeout 4h -v ./chaos -args -chaos.dir='$(abspath $(REPORTS))/chaos' $(value CHAOS)
 
 .PHONY: chaos-short
-chaos-short: ## the scenarios of make chaos that hang on no share of the CPUs, with shorter faults; ten minutes
+chaos-short: ## the scenarios of make chaos that need no share of the CPUs, with shorter faults; eight minutes
 	@$(MAKE) chaos CHAOS=-chaos.short
 
 .PHONY: chaos-report
-chaos-report: ## write the scoreboard of deploy/chaos/README.md from the newest verdicts (VERDICTS="folder folder")
-	$(GO) run ./internal/chaos/report deploy/chaos/README.md $(VERDICTS)
+chaos-report: build-lab ## write the scoreboard of deploy/chaos/README.md from the newest verdicts (VERDICTS="folder folder")
+	$(BIN)/qoslab chaos report deploy/chaos/README.md $(VERDICTS)
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (20s)
@@ -80,41 +130,44 @@ bench-compare: $(TOOLS)/benchstat ## benchmarks of this tree against the merge b
 	@GO='$(GO)' GOBENCH='$(GOBENCH)' COUNT='$(COUNT)' sh internal/tools/bench-compare.sh
 
 # The measurements of deploy/bench/README.md, each on clusters that it boots
-# itself. BENCH=--long takes more time; REPORTS is the folder for the reports.
+# itself. BENCH=--long takes more time, BENCH="--only '16 callers' --length 10s" measures a
+# part; REPORTS is the folder for the reports.
 REPORTS ?= dist/reports
 
 # Where make chaos-report looks for what make chaos has written.
 VERDICTS ?= $(REPORTS)/chaos
 
-EXPERIMENT = $(BIN)/qosproxy bench experiment $(@:bench-%=%) --dir $(REPORTS) $(BENCH)
+EXPERIMENT = $(BIN)/qoslab experiment $(@:bench-%=%) --dir $(REPORTS) $(BENCH)
 
-.PHONY: bench-all bench-targeting bench-targeting-vnodes bench-row-cache bench-coordinators bench-speculation bench-sizing bench-replication bench-vnodes bench-node-local
-bench-all: bench-targeting bench-targeting-vnodes bench-row-cache bench-coordinators bench-speculation bench-sizing bench-replication bench-vnodes bench-node-local bench-tail bench-rings ## every experiment of deploy/bench
-bench-targeting: build ## what a 50-key lookup costs Cassandra, by the way it is asked
+.PHONY: bench-all bench-targeting bench-targeting-vnodes bench-row-cache bench-coordinators bench-speculation bench-sizing bench-replication bench-vnodes bench-node-local bench-nodes
+bench-all: bench-targeting bench-targeting-vnodes bench-row-cache bench-coordinators bench-speculation bench-sizing bench-replication bench-vnodes bench-node-local bench-nodes bench-tail bench-rings ## every experiment of deploy/bench
+bench-targeting: build-lab ## what a 50-key lookup costs Cassandra, by the way it is asked
 	$(EXPERIMENT)
-bench-targeting-vnodes: build ## the same with 1 and with 256 tokens a node
+bench-targeting-vnodes: build-lab ## the same with 1 and with 256 tokens a node
 	$(EXPERIMENT)
-bench-row-cache: build ## targeting and the row cache together
+bench-row-cache: build-lab ## targeting and the row cache together
 	$(EXPERIMENT)
-bench-coordinators: build ## the proxy against coordinator-only nodes
+bench-coordinators: build-lab ## the proxy against coordinator-only nodes
 	$(EXPERIMENT)
-bench-speculation: build ## policies of speculative retry, one node slow and none
+bench-speculation: build-lab ## policies of speculative retry, one node slow and none
 	$(EXPERIMENT)
-bench-sizing: build ## which configuration holds p95 below 5 ms
+bench-sizing: build-lab ## which configuration holds p95 below 5 ms
 	$(EXPERIMENT)
-bench-replication: build ## RF 1 to 3 with one node down
+bench-replication: build-lab ## RF 1 to 3 with one node down
 	$(EXPERIMENT)
-bench-vnodes: build ## ownership and sub-queries by tokens, on real nodes
+bench-vnodes: build-lab ## ownership and sub-queries by tokens, on real nodes
 	$(EXPERIMENT)
-bench-node-local: build ## NODE_LOCAL against LOCAL_ONE
+bench-node-local: build-lab ## NODE_LOCAL against LOCAL_ONE
+	$(EXPERIMENT)
+bench-nodes: build-lab ## settings of nodes and tables, a cluster for each
 	$(EXPERIMENT)
 
 # Simulations in virtual time: planner, executor and hedging as shipped, servers
 # that are not there.
-SIMULATE = QOSPROXY_LONG=1 QOSPROXY_REPORTS='$(abspath $(REPORTS))' $(GO) test -count=1 -timeout 2h -v ./internal/simulate -run
+SIMULATE = cd $(LAB) && QOSPROXY_LONG=1 QOSPROXY_REPORTS='$(abspath $(REPORTS))' $(GO) test -count=1 -timeout 2h -v ./simulate -run
 
 .PHONY: bench-tail
-bench-tail: ## simulate The Tail at Scale, and nodes that pause and limp; minutes
+bench-tail: ## simulate The Tail at Scale, and nodes that pause and limp (some minutes)
 	$(SIMULATE) 'TestTailAtScale|TestPausesAndLimpingNodes'
 
 .PHONY: bench-rings
@@ -124,21 +177,27 @@ bench-rings: ## simulate rings of 3 to 100 nodes by num_tokens, token allocation
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint $(TOOLS)/actionlint check-proto ## linters, formatting, go.mod, workflows and generated code
 	$(TOOLS)/golangci-lint run
+	cd $(LAB) && ../../$(TOOLS)/golangci-lint run
 	$(TOOLS)/actionlint -shellcheck= -pyflakes=
 	$(GO) mod tidy -diff
+	cd $(LAB) && $(GO) mod tidy -diff
 	cd deploy/verify && $(GO) mod tidy -diff
 	$(GO) vet ./...
+	cd $(LAB) && $(GO) vet -tags '$(LAB_TAGS)' ./...
 
 .PHONY: audit
 audit: $(TOOLS)/govulncheck ## modules as they were published, known vulnerabilities, a build that repeats
 	$(GO) mod verify
+	cd $(LAB) && $(GO) mod verify
 	sh internal/tools/vulncheck.sh $(TOOLS)/govulncheck
+	cd $(LAB) && sh ../tools/vulncheck.sh '$(abspath $(TOOLS))/govulncheck'
 	@GO='$(GO)' sh internal/tools/reproducible.sh
 
 .PHONY: cross
 cross: ## build for every system that a release is for
 	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
-	  echo "$$target"; GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/qosproxy || exit 1; done
+	  echo "$$target"; export GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0; \
+	  $(GO) build -o /dev/null ./cmd/qosproxy && (cd $(LAB) && $(GO) build -o /dev/null ./cmd/qoslab) || exit 1; done
 
 # The bill of materials of a binary; a release writes one for each.
 BINARY ?= $(BIN)/qosproxy
@@ -153,7 +212,7 @@ proto: $(TOOLS)/buf ## generate the Go code of api/
 	cd api && ../$(TOOLS)/buf lint && ../$(TOOLS)/buf generate
 
 .PHONY: proto-released
-proto-released: $(TOOLS)/buf ## at a release: what later changes of api/ must be compatible with
+proto-released: $(TOOLS)/buf ## at a release: write what later changes of api/ must be compatible with
 	cd api && ../$(TOOLS)/buf build --exclude-source-info -o released.binpb
 
 .PHONY: check-proto
@@ -167,6 +226,9 @@ $(TOOLS)/golangci-lint: internal/tools/go.mod
 
 $(TOOLS)/benchstat: internal/tools/go.mod
 	cd internal/tools && $(GO) build -o ../../$@ golang.org/x/perf/cmd/benchstat
+
+$(TOOLS)/h2spec: internal/tools/go.mod internal/tools/h2spec/main.go
+	cd internal/tools && $(GO) build -o ../../$@ ./h2spec
 
 $(TOOLS)/grpcurl: internal/tools/go.mod
 	cd internal/tools && $(GO) build -o ../../$@ github.com/fullstorydev/grpcurl/cmd/grpcurl
@@ -191,7 +253,7 @@ image-check: ## build the image with buildah and check it (as root; no docker, n
 	sh deploy/image/check.sh
 
 .PHONY: kubernetes-check
-kubernetes-check: $(TOOLS)/kubernetes/kube-apiserver $(TOOLS)/kubernetes/etcd ## give the manifests and charts to a real kube-apiserver, which it builds (some minutes)
+kubernetes-check: $(TOOLS)/kubernetes/kube-apiserver $(TOOLS)/kubernetes/etcd ## check the manifests and charts with a real kube-apiserver, which it builds (some minutes)
 	cd deploy/verify && KUBEBUILDER_ASSETS='$(abspath $(TOOLS))/kubernetes' $(GO) test -count=1 -run APIServer -v .
 
 $(TOOLS)/kubernetes/kube-apiserver: deploy/verify/apiserver/go.mod

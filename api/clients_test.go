@@ -26,7 +26,15 @@ const required = "QOSPROXY_CLIENT_TOOLS"
 // serve runs a proxy of the demo's tables, and returns its address.
 func serve(t *testing.T) string {
 	t.Helper()
-	s, stop, err := standin.Serve(t.Context(), server.Config{GRPC: server.Listener{Address: "127.0.0.1:0"}}, server.Deps{},
+	address, _ := serveBoth(t)
+	return address
+}
+
+// serveBoth is serve with the address of the HTTP listener as well.
+func serveBoth(t *testing.T) (grpc, http string) {
+	t.Helper()
+	on := server.Listener{Address: "127.0.0.1:0"}
+	s, stop, err := standin.Serve(t.Context(), server.Config{GRPC: on, HTTP: on}, server.Deps{},
 		standin.Table{
 			Name: "shop.products", Columns: []string{"id text", "name text", "price decimal", "stock int"},
 			Rows: [][]string{{`"sku-00001"`, `"Copper Kettle"`, `"133.44"`, `7`}, {`"sku-00002"`, `"Lamp"`, `"9.00"`, `null`}},
@@ -38,7 +46,7 @@ func serve(t *testing.T) string {
 		})
 	require.NoError(t, err)
 	t.Cleanup(stop)
-	return s.Addr("grpc").String()
+	return s.Addr("grpc").String(), s.Addr("http").String()
 }
 
 // grpcurlExamples are the commands of a document that begin with grpcurl, those of
@@ -67,26 +75,79 @@ func TestGrpcurlExamples(t *testing.T) {
 	}
 	const written = "127.0.0.1:50051"
 	address := serve(t)
-	for _, document := range []string{"../README.md", "README.md"} {
-		for _, command := range grpcurlExamples(t, document) {
-			require.Contains(t, command, written)
-			sh := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(command, written, address))
-			sh.Env = append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"))
-			out, err := sh.CombinedOutput()
-			require.NoError(t, err, "%s: %s\n%s", document, command, out)
-			expected := map[string]string{
-				"list": "qosproxy.v1.QosProxy.BatchGet", "describe": "repeated .qosproxy.v1.Key keys", "Check": "SERVING",
-				"ListTables": `"keyspace": "shop"`, "BatchGet": "KEY_STATUS_FOUND", "StreamBatchGet": "KEY_STATUS_FOUND",
+	for _, command := range grpcurlExamples(t, "clients.md") {
+		require.Contains(t, command, written)
+		sh := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(command, written, address))
+		sh.Env = append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"))
+		out, err := sh.CombinedOutput()
+		require.NoError(t, err, "%s\n%s", command, out)
+		expected := map[string]string{
+			"list": "qosproxy.v1.QosProxy.BatchGet", "describe": "repeated .qosproxy.v1.Key keys", "Check": "SERVING",
+			"ListTables": `"keyspace": "shop"`, "BatchGet": "KEY_STATUS_FOUND", "StreamBatchGet": "KEY_STATUS_FOUND",
+		}
+		for word, says := range expected {
+			if strings.HasSuffix(command, "/"+word) || strings.Contains(command, " "+word+" ") {
+				assert.Contains(t, string(out), says, command)
+				delete(expected, word)
 			}
-			for word, says := range expected {
-				if strings.HasSuffix(command, "/"+word) || strings.Contains(command, " "+word+" ") {
-					assert.Contains(t, string(out), says, command)
-					delete(expected, word)
-				}
-			}
-			assert.Len(t, expected, 5, "%s: no expectation for this example", command)
+		}
+		assert.Len(t, expected, 5, "%s: no expectation for this example", command)
+	}
+}
+
+// example returns the code block of the README that contains the text.
+func example(t *testing.T, contains string) string {
+	t.Helper()
+	text, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	for i, block := range strings.Split(string(text), "```") {
+		if i%2 == 1 && strings.Contains(block, contains) {
+			_, code, _ := strings.Cut(block, "\n")
+			return code
 		}
 	}
+	require.Fail(t, "the README has no example with "+contains)
+	return ""
+}
+
+// The first lookups of the README run as they are written, but for the addresses.
+func TestFirstLookups(t *testing.T) {
+	if testing.Short() && os.Getenv(required) == "" {
+		t.Skip("builds a program")
+	}
+	grpc, http := serveBoth(t)
+	run := func(t *testing.T, program string, args ...string) string {
+		t.Helper()
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(err)
+		}
+		command := exec.CommandContext(t.Context(), program, args...)
+		command.Dir = ".."
+		out, err := command.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	t.Run("curl", func(t *testing.T) {
+		if _, err := exec.LookPath("curl"); err != nil {
+			t.Skip(err)
+		}
+		out := run(t, "sh", "-c", strings.ReplaceAll(example(t, "curl "), "127.0.0.1:8080", http))
+		assert.Contains(t, out, `{"key":"sku-00001","status":"FOUND","rows":[{"name":"Copper Kettle","price":133.44}]}`)
+		assert.Contains(t, out, `{"key":"nope","status":"NOT_FOUND"}`)
+	})
+	t.Run("Python", func(t *testing.T) {
+		out := run(t, "python3", "-c", strings.ReplaceAll(example(t, "import json"), "127.0.0.1:8080", http))
+		assert.Equal(t, "sku-00001 FOUND [{'name': 'Copper Kettle', 'price': 133.44}]\nnope NOT_FOUND None\n", out)
+	})
+	t.Run("Go", func(t *testing.T) {
+		code := "package main\n\nimport (\n\"context\"\n\"fmt\"\n\n\"github.com/qosproxy/qosproxy/api/qosproxy\"\n)\n\n" +
+			"func main() {\nctx := context.Background()\n" +
+			strings.ReplaceAll(example(t, "qosproxy.Dial"), "127.0.0.1:50051", grpc) +
+			"if err != nil {\npanic(err)\n}\n}\n"
+		file := filepath.Join(t.TempDir(), "main.go")
+		require.NoError(t, os.WriteFile(file, []byte(code), 0o600))
+		assert.Equal(t, "0 FOUND\n1 NOT_FOUND\n", run(t, "go", "run", file))
+	})
 }
 
 // python returns the interpreter of an environment with the packages of

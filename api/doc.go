@@ -1,4 +1,4 @@
-// Package api is the contract of the proxy, for clients in any language; its tests
-// try it with those that are not written in Go. The client for Go is the package
-// qosproxy below it.
+// Package api defines what clients in any language may send to the proxy and rely on.
+// Its tests try the contract with clients that are not written in Go. The client for
+// Go is package qosproxy below it.
 package api

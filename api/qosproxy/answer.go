@@ -31,7 +31,7 @@ const (
 	Failed = Status(qosproxyv1.KeyStatus_KEY_STATUS_FAILED)
 )
 
-// String returns the status in the words of the HTTP door, such as TIMED_OUT.
+// String returns the status in the words of the HTTP API, such as TIMED_OUT.
 func (s Status) String() string {
 	return strings.TrimPrefix(qosproxyv1.KeyStatus(s).String(), "KEY_STATUS_")
 }

@@ -151,7 +151,7 @@ func (c *Client) dialOptions() []grpc.DialOption {
 	return append(options, o.GRPC...)
 }
 
-// Close ends the connections; calls under way fail.
+// Close ends the connections; calls in flight fail.
 func (c *Client) Close() error { return c.conn.Close() }
 
 // API returns the generated client over the same connections, for calls that this

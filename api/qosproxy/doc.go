@@ -1,5 +1,5 @@
-// Package qosproxy looks rows of Apache Cassandra up by key, many at a time,
-// through a qosproxy.
+// Package qosproxy is the Go client of qosproxy. It looks up rows of Apache Cassandra
+// by key, many at a time.
 //
 //	client, err := qosproxy.Dial("dns:///qosproxy.example.org:50051", qosproxy.Options{})
 //	answer, err := client.Get(ctx, qosproxy.Lookup{
@@ -12,11 +12,11 @@
 //
 // # Every key has a status
 //
-// Get is nil-error as soon as one key was answered; the others timed out, were shed,
-// and so on. That cannot be overlooked: the rows of a key come with its error, a
-// [*KeyError] unless a replica has answered (found or not found), and
-// [Answer.Err] joins those of all keys. A lookup without any answered key is an
-// [*Error].
+// Get returns no error when at least one key was answered. Others may have timed out,
+// may have been shed, and so on. This cannot be overlooked: the rows of a key come with
+// its error, which is a [*KeyError] unless a replica has answered (found or not found).
+// [Answer.Err] joins the errors of all keys. A lookup without any answered key returns
+// an [*Error].
 //
 // # Deadlines
 //
@@ -25,8 +25,8 @@
 //
 // # Types
 //
-// [Value] lists which Go value makes which CQL value in a key, and [Scan] into
-// which Go types the cells of a row can be scanned. Cells as Cassandra's own bytes
-// (Lookup.CQL) are decoded by the package cql below this one, which needs gocql;
-// this one does not.
+// [Value] lists which Go value becomes which CQL value in a key. [Scan] lists the Go
+// types into which the cells of a row can be scanned. Package cql below this one decodes
+// cells that came as Cassandra's own bytes (Lookup.CQL). It needs gocql; this package
+// does not.
 package qosproxy

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/qosproxy/qosproxy/internal/command"
 	"github.com/qosproxy/qosproxy/internal/config"
 )
 
@@ -15,7 +16,7 @@ func newConfig() *cobra.Command {
 		Example: `  qosproxy config check qosproxy.yaml
   qosproxy config show --config qosproxy.yaml
   qosproxy config show --defaults > qosproxy.yaml`,
-		Args: exactly(0, 0, "check or show"),
+		Args: command.Exactly(0, 0, "check or show"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newConfigCheck(), newConfigShow())
@@ -26,16 +27,16 @@ func newConfigCheck() *cobra.Command {
 	return &cobra.Command{
 		Use:     "check FILE",
 		Short:   "Validate a configuration file",
-		Long:    "check validates a file as serve would read it, the environment included, and names\nfile, line and key of every mistake.",
+		Long:    "check validates a file and the environment as serve would read them. It names file,\nline and key of every mistake.",
 		Example: "  qosproxy config check qosproxy.yaml",
-		Args:    exactly(1, 1, "one FILE"),
+		Args:    command.Exactly(1, 1, "one FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := loadConfig(args[0])
+			cfg, err := command.LoadConfig(args[0])
 			if err != nil {
 				return err
 			}
 			if err := cfg.CheckFiles(); err != nil {
-				return &usageError{err}
+				return command.Usage(err)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is valid: %d tables\n", args[0], len(cfg.Tables))
 			return err
@@ -49,15 +50,15 @@ func newConfigShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show",
 		Short:   "Print the effective configuration, secrets redacted",
-		Long:    "show prints what serve would run with: the file, the environment over it, and the\ndefaults for the rest. With --defaults it prints the reference, every key explained.",
+		Long:    "show prints the configuration that serve would use: the file, overridden by the\nenvironment, with defaults for the rest. With --defaults it prints the reference,\nwhich explains every key.",
 		Example: "  qosproxy config show --config qosproxy.yaml",
-		Args:    exactly(0, 0, "no argument"),
+		Args:    command.Exactly(0, 0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if defaults {
 				_, err := fmt.Fprint(cmd.OutOrStdout(), config.Reference())
 				return err
 			}
-			cfg, err := loadConfig(configFile)
+			cfg, err := command.LoadConfig(configFile)
 			if err != nil {
 				return err
 			}
@@ -69,7 +70,7 @@ func newConfigShow() *cobra.Command {
 			return err
 		},
 	}
-	configFlag(cmd, &configFile)
+	command.ConfigFlag(cmd, &configFile)
 	cmd.Flags().BoolVar(&defaults, "defaults", false, "print the reference configuration with a comment on every key")
 	return cmd
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/command"
 )
 
 // getFlags are the flags of the command.
@@ -35,18 +36,18 @@ status of each key. It exits 1 when some key was not answered.
 
 A composite key is written a:7, or as JSON '["a",7]'.
 
-With --soft-deadline it takes what is there at that moment, if --min-keys keys are.
-With --explain it also draws how the lookup was asked: hosts, groups, and a line for
-each sub-query.`,
+With --soft-deadline it takes the keys that are answered by then, if there are at least
+--min-keys of them. With --explain it also draws how the lookup was read: hosts, groups,
+and a line for each sub-query.`,
 		Example: `  qosproxy get shop.products sku-00001 sku-00002
   qosproxy get shop.features user-0007 --columns feature,score --explain
   qosproxy get shop.products sku-00001 sku-00002 --soft-deadline 10ms --min-keys 1
   qosproxy get shop.products sku-00001 -o json --addr unix:///run/qosproxy/grpc.sock
   qosproxy get shop.products sku-00001 --token-file /run/secrets/qosproxy/token
   qosproxy get shop.products sku-00001 --addr proxy.example.org:50051 --ca ca.pem --cert client.pem --key client-key.pem`,
-		Args: exactly(2, -1, "KEYSPACE.TABLE and at least one KEY"),
+		Args: command.Exactly(2, -1, "KEYSPACE.TABLE and at least one KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := oneOf(f.output, "table", "json"); err != nil {
+			if err := command.OneOf(f.output, "table", "json"); err != nil {
 				return err
 			}
 			return f.run(cmd, args[0], args[1:])
@@ -54,10 +55,10 @@ each sub-query.`,
 	}
 	f.proxy.add(cmd.Flags())
 	cmd.Flags().StringSliceVar(&f.columns, "columns", nil, "columns to return (default: all that may be read)")
-	cmd.Flags().Int32Var(&f.limit, "limit-per-key", 0, "most rows of one key (default: all, up to the table's max_rows_per_key)")
+	cmd.Flags().Int32Var(&f.limit, "limit-per-key", 0, "greatest number of rows of one key (default: all, up to the table's max_rows_per_key)")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "deadline of the lookup (default: the table's timeout)")
-	cmd.Flags().DurationVar(&f.soft, "soft-deadline", 0, "when to answer if --min-keys keys are there (default: wait for every key)")
-	cmd.Flags().Int32Var(&f.minKeys, "min-keys", 0, "keys to have at the soft deadline (default: 1)")
+	cmd.Flags().DurationVar(&f.soft, "soft-deadline", 0, "when to answer if --min-keys keys are answered (default: wait for every key)")
+	cmd.Flags().Int32Var(&f.minKeys, "min-keys", 0, "least number of answered keys at the soft deadline (default: 1)")
 	cmd.Flags().BoolVar(&f.explain, "explain", false, "draw the plan and every sub-query")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "table", "output: table or json")
 	return cmd
@@ -165,7 +166,7 @@ func wireKeys(table *qosproxyv1.Table, typed []string) ([]*qosproxyv1.Key, error
 	for i, text := range typed {
 		key, err := keyFromText(types, names, text)
 		if err != nil {
-			return nil, usagef("key %q: %w", text, err)
+			return nil, command.Usagef("key %q: %w", text, err)
 		}
 		keys[i] = &qosproxyv1.Key{}
 		for _, c := range key.Components() {

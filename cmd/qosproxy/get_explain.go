@@ -2,15 +2,14 @@ package main
 
 import (
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/explain"
+	"github.com/qosproxy/qosproxy/internal/terminal"
 	"github.com/qosproxy/qosproxy/internal/timeline"
 )
 
@@ -28,7 +27,7 @@ func (g *getResult) printExplanation(cmd *cobra.Command) error {
 		return err
 	}
 	options := timeline.Options{Width: usualWidth}
-	if f, ok := out.(*os.File); ok && isTerminal(out) {
+	if f, ok := out.(*os.File); ok && terminal.Is(out) {
 		// NO_COLOR is a wish that many terminals and people have in common.
 		options.Colour = os.Getenv("NO_COLOR") == ""
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
@@ -43,6 +42,7 @@ func (g *getResult) drawn(e *qosproxyv1.Explanation) *timeline.Lookup {
 	p := e.GetPlan()
 	l := &timeline.Lookup{
 		Stressed: p.GetStressed(), Elapsed: g.resp.GetStats().GetElapsed().AsDuration(),
+		GroupSize: int(p.GetGroupSize()), StatementCost: p.GetStatementCost().AsDuration(), KeyCost: p.GetKeyCost().AsDuration(),
 		Deadline: e.GetDeadline().AsDuration(), SoftDeadline: e.GetSoftDeadline().AsDuration(),
 	}
 	for i, k := range p.GetKeys() {
@@ -61,8 +61,8 @@ func (g *getResult) drawn(e *qosproxyv1.Explanation) *timeline.Lookup {
 			hedge = a.GetHedgeAfter().AsDuration()
 		}
 		l.Attempts = append(l.Attempts, timeline.Attempt{
-			Host: a.GetHost(), Kind: kindName(a), Keys: positions(a.GetKeys()), Start: a.GetStart().AsDuration(), End: a.GetEnd().AsDuration(),
-			HedgeAfter: hedge, Outcome: outcomeName(a), Err: a.GetError(), NotHedged: a.GetNotHedged(),
+			Host: a.GetHost(), Kind: explain.Word(a.GetKind()), Keys: positions(a.GetKeys()), Start: a.GetStart().AsDuration(), End: a.GetEnd().AsDuration(),
+			HedgeAfter: hedge, Outcome: explain.Word(a.GetOutcome()), Err: a.GetError(), NotHedged: a.GetNotHedged(),
 		})
 	}
 	return l
@@ -76,106 +76,10 @@ func groupOf(k *qosproxyv1.PlannedKey) int {
 	return int(k.GetGroup())
 }
 
-func kindName(a *qosproxyv1.Attempt) string {
-	return strings.ToLower(strings.TrimPrefix(a.GetKind().String(), "ATTEMPT_KIND_"))
-}
-
-func outcomeName(a *qosproxyv1.Attempt) string {
-	return strings.ToLower(strings.TrimPrefix(a.GetOutcome().String(), "ATTEMPT_OUTCOME_"))
-}
-
 func positions(wire []int32) []int {
 	out := make([]int, len(wire))
 	for i, k := range wire {
 		out[i] = int(k)
 	}
 	return out
-}
-
-// explanationJSON is an explanation in the form of the HTTP front door.
-type explanationJSON struct {
-	Keys           []keyJSON     `json:"keys"`
-	Groups         []groupJSON   `json:"groups"`
-	Hosts          []hostJSON    `json:"hosts"`
-	Stressed       bool          `json:"stressed"`
-	Attempts       []attemptJSON `json:"attempts"`
-	DeadlineMS     *float64      `json:"deadline_ms,omitempty"`
-	SoftDeadlineMS *float64      `json:"soft_deadline_ms,omitempty"`
-}
-
-type keyJSON struct {
-	Token    string   `json:"token"`
-	Replicas []string `json:"replicas"`
-	Group    *int     `json:"group"`
-}
-
-type groupJSON struct {
-	Host string `json:"host"`
-	DC   string `json:"dc"`
-	Rack string `json:"rack"`
-	Keys []int  `json:"keys"`
-}
-
-type hostJSON struct {
-	Host    string `json:"host"`
-	DC      string `json:"dc"`
-	Rack    string `json:"rack"`
-	Avoided string `json:"avoided,omitempty"`
-}
-
-type attemptJSON struct {
-	Host         string   `json:"host"`
-	Kind         string   `json:"kind"`
-	Keys         []int    `json:"keys"`
-	StartMS      float64  `json:"start_ms"`
-	EndMS        float64  `json:"end_ms"`
-	Outcome      string   `json:"outcome"`
-	Error        string   `json:"error,omitempty"`
-	HedgeAfterMS *float64 `json:"hedge_after_ms"`
-	NotHedged    string   `json:"not_hedged,omitempty"`
-}
-
-// newExplanationJSON returns nil for no explanation.
-func newExplanationJSON(e *qosproxyv1.Explanation) *explanationJSON {
-	if e == nil {
-		return nil
-	}
-	p := e.GetPlan()
-	out := &explanationJSON{
-		Keys: []keyJSON{}, Groups: []groupJSON{}, Hosts: []hostJSON{}, Attempts: []attemptJSON{},
-		Stressed: p.GetStressed(), DeadlineMS: optionalMillis(e.GetDeadline()), SoftDeadlineMS: optionalMillis(e.GetSoftDeadline()),
-	}
-	for _, k := range p.GetKeys() {
-		key := keyJSON{Token: strconv.FormatInt(k.GetToken(), 10), Replicas: append([]string{}, k.GetReplicas()...)}
-		if group := groupOf(k); group >= 0 {
-			key.Group = &group
-		}
-		out.Keys = append(out.Keys, key)
-	}
-	for _, g := range p.GetGroups() {
-		h := g.GetHost()
-		out.Groups = append(out.Groups, groupJSON{h.GetAddress(), h.GetDatacenter(), h.GetRack(), positions(g.GetKeys())})
-	}
-	for _, planned := range p.GetHosts() {
-		h := planned.GetHost()
-		out.Hosts = append(out.Hosts, hostJSON{h.GetAddress(), h.GetDatacenter(), h.GetRack(), planned.GetAvoided()})
-	}
-	for _, a := range e.GetAttempts() {
-		out.Attempts = append(out.Attempts, attemptJSON{
-			a.GetHost(), kindName(a), positions(a.GetKeys()), wireMillis(a.GetStart()), wireMillis(a.GetEnd()), outcomeName(a), a.GetError(),
-			optionalMillis(a.GetHedgeAfter()), a.GetNotHedged()})
-	}
-	return out
-}
-
-// wireMillis returns a duration in milliseconds, to the microsecond.
-func wireMillis(d *durationpb.Duration) float64 { return float64(d.AsDuration().Microseconds()) / 1000 }
-
-// optionalMillis returns nil for a duration that is not set.
-func optionalMillis(d *durationpb.Duration) *float64 {
-	if d == nil {
-		return nil
-	}
-	ms := wireMillis(d)
-	return &ms
 }

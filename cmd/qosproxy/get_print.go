@@ -9,6 +9,7 @@ import (
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/cqltype"
+	"github.com/qosproxy/qosproxy/internal/explain"
 )
 
 // getResult is an answer with the keys as they were typed.
@@ -32,7 +33,7 @@ func isAnswered(s qosproxyv1.KeyStatus) bool {
 	return s == qosproxyv1.KeyStatus_KEY_STATUS_FOUND || s == qosproxyv1.KeyStatus_KEY_STATUS_NOT_FOUND
 }
 
-// statusName returns a status as the HTTP front door writes it.
+// statusName returns a status as the HTTP listener writes it.
 func statusName(s qosproxyv1.KeyStatus) string {
 	return strings.TrimPrefix(s.String(), "KEY_STATUS_")
 }
@@ -80,7 +81,7 @@ func plural(n int32, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// printJSON prints the answer in the form of the HTTP front door.
+// printJSON prints the answer in the form of the HTTP listener.
 func (g *getResult) printJSON(cmd *cobra.Command) error {
 	types, names, err := wireTypes(g.resp.GetColumns())
 	if err != nil {
@@ -93,12 +94,12 @@ func (g *getResult) printJSON(cmd *cobra.Command) error {
 		Error  string            `json:"error,omitempty"`
 	}
 	out := struct {
-		Results     []result         `json:"results"`
-		Partial     bool             `json:"partial"`
-		Unprocessed []string         `json:"unprocessed_keys"`
-		Stats       json.RawMessage  `json:"stats"`
-		Explain     *explanationJSON `json:"explain,omitempty"`
-	}{Partial: g.resp.GetPartial(), Unprocessed: []string{}, Explain: newExplanationJSON(g.resp.GetExplanation())}
+		Results     []result             `json:"results"`
+		Partial     bool                 `json:"partial"`
+		Unprocessed []string             `json:"unprocessed_keys"`
+		Stats       json.RawMessage      `json:"stats"`
+		Explain     *explain.Explanation `json:"explain,omitempty"`
+	}{Partial: g.resp.GetPartial(), Unprocessed: []string{}, Explain: explain.New(g.resp.GetExplanation())}
 	for _, i := range g.resp.GetUnprocessedKeys() {
 		out.Unprocessed = append(out.Unprocessed, g.keys[i])
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/command"
 )
 
 // listening is a proxy that remembers the tokens that came.
@@ -39,6 +40,6 @@ func TestGetBringsItsToken(t *testing.T) {
 
 	_, err = execute(t, "get", "a.b", "c", "--token-file", file+".none")
 	require.ErrorContains(t, err, "--token-file")
-	var usage *usageError
+	var usage *command.UsageError
 	assert.ErrorAs(t, err, &usage)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/qosproxy/qosproxy/internal/command"
 	"github.com/qosproxy/qosproxy/internal/config"
 )
 
@@ -23,24 +24,24 @@ func newHealth() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Ask a running proxy whether it is ready",
-		Long: `health asks the admin listener of the proxy on this machine and exits 0 when lookups
-are taken, 1 when not, with the reason. It is the probe of a container that has no
-other program. --live asks whether the process works at all, which it also does while
-Cassandra is down.`,
+		Long: `health asks the admin listener of the proxy on this machine. It exits 0 when the proxy
+is ready for lookups, and 1 with the reason when it is not. It is the probe of a
+container that has no other program. --live asks whether the process is alive, which it
+is also while Cassandra is down.`,
 		Example: `  qosproxy health --config /etc/qosproxy/qosproxy.yaml
   qosproxy health --live --timeout 1s`,
-		Args: exactly(0, 0, "no argument"),
+		Args: command.Exactly(0, 0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if timeout <= 0 {
-				return usagef("--timeout %s: use a duration above 0", timeout)
+				return command.Usagef("--timeout %s: use a duration above 0", timeout)
 			}
-			cfg, err := loadConfig(configFile)
+			cfg, err := command.LoadConfig(configFile)
 			if err != nil {
 				return err
 			}
 			client, url, err := adminClient(cfg.Listen)
 			if err != nil {
-				return &usageError{err}
+				return command.Usage(err)
 			}
 			path := "/readyz"
 			if live {
@@ -56,9 +57,9 @@ Cassandra is down.`,
 			return err
 		},
 	}
-	configFlag(cmd, &configFile)
-	cmd.Flags().BoolVar(&live, "live", false, "ask whether the process is alive, ready or not")
-	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Second, "how long the answer may take")
+	command.ConfigFlag(cmd, &configFile)
+	cmd.Flags().BoolVar(&live, "live", false, "ask whether the process is alive, whether or not it is ready")
+	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Second, "longest time to wait for the answer")
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qosproxy/qosproxy/internal/command"
 	"github.com/qosproxy/qosproxy/internal/config"
 )
 
@@ -75,7 +76,7 @@ func TestHealthOfNoProxyIsAFailureAndNotWrongUsage(t *testing.T) {
 	require.NoError(t, ln.Close())
 	_, err = execute(t, "health")
 	require.ErrorContains(t, err, "ask the admin listener")
-	var usage *usageError
+	var usage *command.UsageError
 	assert.NotErrorAs(t, err, &usage)
 
 	t.Setenv("QOSPROXY_LISTEN_ADMIN", "")

@@ -22,8 +22,8 @@ const (
 // and a function that writes what still waits.
 //
 // Nobody who logs waits for out. Lookups do log, for instance when a host becomes
-// suspect, and what is behind standard error may stand still: a full disk, a pipe
-// whose reader is busy. When there is no room the oldest messages are dropped, which
+// suspect, and what is behind standard error may block: a full disk, a pipe whose
+// reader is busy. When there is no room the oldest messages are dropped, which
 // a later one tells.
 func newLogger(cfg *config.Config, level *slog.LevelVar, out io.Writer) (log *slog.Logger, flush func()) {
 	level.Set(cfg.Log.Level)
@@ -35,7 +35,7 @@ func newLogger(cfg *config.Config, level *slog.LevelVar, out io.Writer) (log *sl
 		}
 	})
 	options := &slog.HandlerOptions{Level: level}
-	if cfg.Log.Format == "text" {
+	if cfg.Log.Format == config.LogText {
 		log = slog.New(slog.NewTextHandler(to, options))
 	} else {
 		log = slog.New(slog.NewJSONHandler(to, options))

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/command"
 )
 
 // execute runs a command line in this process.
@@ -70,7 +72,6 @@ func TestWrongUsageIsExitCode2AndSaysWhatToDo(t *testing.T) {
 		"an unknown type":           {[]string{"token", "--type", "strng", "x"}, "strng"},
 		"a counter as key":          {[]string{"token", "--type", "counter", "1"}, "may not be part of a partition key"},
 		"an argument too many":      {[]string{"version", "x"}, "expected no argument"},
-		"too many nodes":            {[]string{"demo", "--nodes", "99"}, "use 1 to 9"},
 		"a mistake in the file":     {[]string{"config", "check", file}, "bad.yaml:2:3"},
 		"serving such a file":       {[]string{"serve", "--config", file}, "timeout"},
 		"looking too often":         {[]string{"top", "--interval", "1ms"}, "use 200ms or more"},
@@ -81,10 +82,10 @@ func TestWrongUsageIsExitCode2AndSaysWhatToDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := execute(t, tc.args...)
 			require.Error(t, err)
-			var usage *usageError
+			var usage *command.UsageError
 			require.ErrorAs(t, err, &usage)
 			assert.Contains(t, err.Error(), tc.says)
-			assert.Equal(t, exitUsage, run(t.Context(), tc.args))
+			assert.Equal(t, command.ExitUsage, run(t.Context(), tc.args))
 		})
 	}
 }
@@ -93,7 +94,7 @@ func TestAFailureIsExitCode1(t *testing.T) {
 	args := []string{"get", "shop.products", "a", "--addr", "127.0.0.1:1"}
 	_, err := execute(t, args...)
 	require.ErrorContains(t, err, "no proxy answers at 127.0.0.1:1")
-	assert.Equal(t, exitFailed, run(t.Context(), args))
+	assert.Equal(t, command.ExitFailed, run(t.Context(), args))
 }
 
 func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
@@ -133,5 +134,5 @@ cassandra: {contact_points: ["127.0.0.1:1"]}
 listen: {grpc: "127.0.0.1:0", http: "127.0.0.1:0", admin: "127.0.0.1:0"}
 shutdown: {delay: 1ms}
 `), 0o600))
-	assert.Equal(t, exitDone, run(ctx, []string{"serve", "--config", file}), "a signal ends it in good order, even while the cluster is down")
+	assert.Equal(t, command.ExitDone, run(ctx, []string{"serve", "--config", file}), "a signal ends it in good order, even while the cluster is down")
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/qosproxy/qosproxy/api/qosproxy"
+	"github.com/qosproxy/qosproxy/internal/command"
 	"github.com/qosproxy/qosproxy/internal/identity"
 )
 
@@ -36,13 +37,13 @@ func (f *proxyFlags) dial() (*qosproxy.Client, error) {
 	if f.token != "" {
 		tokens, err := identity.ReadTokens(f.token)
 		if err != nil {
-			return nil, usagef("--token-file: %w", err)
+			return nil, command.Usagef("--token-file: %w", err)
 		}
 		options.Token = func() (string, error) { return tokens[0], nil }
 	}
 	client, err := qosproxy.Dial(f.addr, options)
 	if err != nil {
-		return nil, usagef("--addr %q: %w", f.addr, err)
+		return nil, command.Usagef("--addr %q: %w", f.addr, err)
 	}
 	return client, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/qosproxy/qosproxy/internal/command"
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
@@ -16,19 +17,19 @@ func newRing() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ring [KEYSPACE]",
 		Short: "Show who owns what",
-		Long: `ring shows the hosts of the cluster and the share of the data that each holds:
-of a keyspace, counted with its replicas, or of the bare ring. With --ranges it
-lists every token range and its replicas in ring order.`,
+		Long: `ring shows the hosts of the cluster and the share of the data that each holds: of a
+keyspace, counted with its replicas, or of the ring alone. With --ranges it lists every
+token range and its replicas in ring order.`,
 		Example: `  qosproxy ring
   qosproxy ring shop --config qosproxy.yaml
   qosproxy ring shop --ranges -o json`,
-		Args: exactly(0, 1, "at most one KEYSPACE"),
+		Args: command.Exactly(0, 1, "at most one KEYSPACE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := oneOf(output, "table", "json"); err != nil {
+			if err := command.OneOf(output, "table", "json"); err != nil {
 				return err
 			}
 			if ranges && len(args) == 0 {
-				return usagef("--ranges needs a KEYSPACE: replicas are a matter of its replication")
+				return command.Usagef("--ranges needs a KEYSPACE: replicas are a matter of its replication")
 			}
 			cluster, err := openCluster(cmd.Context(), configFile)
 			if err != nil {
@@ -49,7 +50,7 @@ lists every token range and its replicas in ring order.`,
 			return report.print(cmd)
 		},
 	}
-	configFlag(cmd, &configFile)
+	command.ConfigFlag(cmd, &configFile)
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "output: table or json")
 	cmd.Flags().BoolVar(&ranges, "ranges", false, "list every token range and its replicas")
 	return cmd

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qosproxy/qosproxy/internal/app"
+	"github.com/qosproxy/qosproxy/internal/command"
 	"github.com/qosproxy/qosproxy/internal/config"
 )
 
@@ -23,15 +24,18 @@ func newServe() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the proxy",
 		Long: `serve runs the proxy until SIGTERM or SIGINT. Then it turns not ready, waits
-shutdown.delay for balancers to notice, answers the lookups under way and exits 0; a
-second signal ends it at once. While the cluster is down it stays up, not ready, and
-says why at /readyz. The configuration and the files that it names are read again when
-they change, and on SIGHUP; a mistake in them changes nothing.`,
+shutdown.delay for balancers to notice, answers the in-flight lookups and exits 0. A
+second signal ends it at once.
+
+While the cluster is down the proxy stays up, not ready, and says why at /readyz.
+
+It reads the configuration and the files that it names again when they change, and on
+SIGHUP. A reload is all-or-nothing: a mistake changes nothing.`,
 		Example: `  qosproxy serve --config qosproxy.yaml
   QOSPROXY_CASSANDRA_CONTACT_POINTS=10.0.0.1 qosproxy serve --config qosproxy.yaml`,
-		Args: exactly(0, 0, "no argument"),
+		Args: command.Exactly(0, 0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(configFile)
+			cfg, err := command.LoadConfig(configFile)
 			if err != nil {
 				return err
 			}
@@ -39,7 +43,7 @@ they change, and on SIGHUP; a mistake in them changes nothing.`,
 			log, flush := newLogger(cfg, &level, os.Stderr)
 			defer flush()
 			if err := cfg.CheckFiles(); err != nil {
-				return &usageError{err}
+				return command.Usage(err)
 			}
 			if len(cfg.Tables) == 0 {
 				log.Warn("no table can be read: list them under tables in the configuration")
@@ -51,12 +55,12 @@ they change, and on SIGHUP; a mistake in them changes nothing.`,
 			defer signal.Stop(hangup)
 			return app.New(cfg, app.Options{
 				Version: version, Commit: commit(), Log: log, Level: &level,
-				Reload: func() (*config.Config, error) { return config.Load(configFile, environ()) },
-				Hangup: hangup,
+				Reload: func() (*config.Config, error) { return config.Load(configFile, os.Environ()) },
+				Hangup: hangup, OwnProcess: true,
 			}).Run(cmd.Context())
 		},
 	}
-	configFlag(cmd, &configFile)
+	command.ConfigFlag(cmd, &configFile)
 	return cmd
 }
 
@@ -71,6 +75,3 @@ func limitMemory(log *slog.Logger) {
 		log.Debug("no memory limit found", "error", err)
 	}
 }
-
-// environ is the environment of the process.
-func environ() []string { return os.Environ() }

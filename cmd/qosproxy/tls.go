@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/qosproxy/qosproxy/api/qosproxy"
+	"github.com/qosproxy/qosproxy/internal/command"
 )
 
 // tlsFlags say how a connection is encrypted, and who asks.
@@ -17,8 +18,8 @@ type tlsFlags struct {
 
 // add adds the flags; address is the flag of the address that is connected to.
 func (f *tlsFlags) add(flags *pflag.FlagSet, address string) {
-	flags.BoolVar(&f.on, "tls", false, "connect by TLS (implied by the other flags of TLS)")
-	flags.StringVar(&f.files.CA, "ca", "", "PEM file of the authorities that sign the proxy's certificate (default: those of the system)")
+	flags.BoolVar(&f.on, "tls", false, "connect by TLS (implied by the other TLS flags)")
+	flags.StringVar(&f.files.CA, "ca", "", "PEM file of the authorities that sign the proxy's certificate (default: the system's)")
 	flags.StringVar(&f.files.Cert, "cert", "", "PEM file of the client's certificate")
 	flags.StringVar(&f.files.Key, "key", "", "PEM file of the client's key")
 	flags.StringVar(&f.files.ServerName, "server-name", "", "name in the proxy's certificate (default: the host of "+address+")")
@@ -34,11 +35,11 @@ func (f *tlsFlags) config() (*tls.Config, error) {
 		return nil, nil
 	}
 	if (f.files.Cert == "") != (f.files.Key == "") {
-		return nil, usagef("--cert and --key go together; set both")
+		return nil, command.Usagef("--cert and --key go together; set both")
 	}
 	config, err := f.files.Load()
 	if err != nil {
-		return nil, usagef("--ca, --cert, --key: %w", err)
+		return nil, command.Usagef("--ca, --cert, --key: %w", err)
 	}
 	return config, nil
 }

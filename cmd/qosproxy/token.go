@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/qosproxy/qosproxy/internal/command"
 	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
@@ -27,20 +28,20 @@ A composite key is written a:7, or as JSON '["a",7]'.`,
   qosproxy token --type bigint,text 7:a
   qosproxy token shop.products sku-1 --config qosproxy.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := oneOf(output, "table", "json"); err != nil {
+			if err := command.OneOf(output, "table", "json"); err != nil {
 				return err
 			}
 			if types != "" {
 				return tokenByType(cmd, types, args, output)
 			}
-			if err := exactly(2, -1, "KEYSPACE.TABLE and at least one KEY")(cmd, args); err != nil {
+			if err := command.Exactly(2, -1, "KEYSPACE.TABLE and at least one KEY")(cmd, args); err != nil {
 				return err
 			}
 			return tokenInCluster(cmd, configFile, args[0], args[1:], output)
 		},
 	}
 	cmd.Flags().StringVar(&types, "type", "", "CQL types of the partition key, such as text or bigint,text; needs no cluster")
-	configFlag(cmd, &configFile)
+	command.ConfigFlag(cmd, &configFile)
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "output: table or json")
 	return cmd
 }
@@ -48,17 +49,17 @@ A composite key is written a:7, or as JSON '["a",7]'.`,
 // tokenByType prints KEY<TAB>TOKEN lines.
 func tokenByType(cmd *cobra.Command, list string, keys []string, output string) error {
 	if len(keys) == 0 {
-		return usagef("expected at least one KEY; see %s --help", cmd.CommandPath())
+		return command.Usagef("expected at least one KEY; see %s --help", cmd.CommandPath())
 	}
 	types, names, err := parseTypes(list)
 	if err != nil {
-		return usagef("--type: %w", err)
+		return command.Usagef("--type: %w", err)
 	}
 	rows := make([]tokenRow, len(keys))
 	for i, text := range keys {
 		key, err := keyFromText(types, names, text)
 		if err != nil {
-			return usagef("key %q: %w", text, err)
+			return command.Usagef("key %q: %w", text, err)
 		}
 		rows[i] = tokenRow{Key: text, Token: ring.Token(key.Routing())}
 	}
@@ -108,7 +109,7 @@ func tokenInCluster(cmd *cobra.Command, configFile, name string, keys []string, 
 	for i, text := range keys {
 		key, err := keyFromText(types, names, text)
 		if err != nil {
-			return usagef("key %q: %w", text, err)
+			return command.Usagef("key %q: %w", text, err)
 		}
 		rows[i] = tokenRow{Key: text, Token: ring.Token(key.Routing())}
 		for _, h := range placement.Replicas(rows[i].Token) {

@@ -16,7 +16,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/qosproxy/qosproxy/internal/command"
 	"github.com/qosproxy/qosproxy/internal/status"
+	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
 // topFlags are the flags of the command.
@@ -40,25 +42,24 @@ func newTop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch a running proxy: SLA, hosts, tables, clients, trouble",
-		Long: `top shows what the status page of a running proxy shows, in a terminal: latency
-against the SLA, rates, hosts with their state, tables, clients and the latest trouble.
-It asks the admin listener, at the address of the configuration unless --admin says
-another. q or Ctrl-C ends it.
+		Long: `top shows the status page of a running proxy in a terminal: latency against the SLA,
+rates, hosts with their state, tables, clients and the latest trouble. It asks the admin
+listener at the address of the configuration, or at --admin. q or Ctrl-C ends it.
 
-Without a terminal it prints one text after another. -o json prints what the proxy
-answers, counts since its start among it, one object a line.`,
+Without a terminal it prints one text after another. -o json prints the answers of the
+proxy, one object a line. Their counts are since its start.`,
 		Example: `  qosproxy top
   qosproxy top --admin 10.0.0.7:8081 --interval 5s
   kubectl exec deploy/qosproxy -- qosproxy top --once
   qosproxy top --admin proxy.example.org:8081 --ca ca.pem --cert client.pem --key client-key.pem
   qosproxy top --once -o json | jq .hosts`,
-		Args: exactly(0, 0, "no argument"),
+		Args: command.Exactly(0, 0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := oneOf(f.output, "table", "json"); err != nil {
+			if err := command.OneOf(f.output, "table", "json"); err != nil {
 				return err
 			}
 			if f.interval < topLeast {
-				return usagef("--interval %s: use %s or more", f.interval, topLeast)
+				return command.Usagef("--interval %s: use %s or more", f.interval, topLeast)
 			}
 			t, err := f.open()
 			if err != nil {
@@ -67,11 +68,11 @@ answers, counts since its start among it, one object a line.`,
 			return t.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
-	configFlag(cmd, &f.config)
+	command.ConfigFlag(cmd, &f.config)
 	cmd.Flags().StringVar(&f.admin, "admin", "", "admin listener: HOST:PORT, unix:///PATH or a URL (default: listen.admin of the configuration)")
 	f.tls.add(cmd.Flags(), "--admin")
-	cmd.Flags().DurationVar(&f.interval, "interval", time.Second, "time between two looks")
-	cmd.Flags().BoolVar(&f.once, "once", false, "look once and end; a table looks twice, an interval apart, for the rates")
+	cmd.Flags().DurationVar(&f.interval, "interval", time.Second, "time between two samples")
+	cmd.Flags().BoolVar(&f.once, "once", false, "show one sample and exit; a table takes two, an interval apart, for the rates")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "table", "output: table or json")
 	return cmd
 }
@@ -86,12 +87,12 @@ type top struct {
 // open finds out where to ask.
 func (f topFlags) open() (*top, error) {
 	if f.admin == "" {
-		cfg, err := loadConfig(f.config)
+		cfg, err := command.LoadConfig(f.config)
 		if err != nil {
 			return nil, err
 		}
 		if f.admin = cfg.Listen.Admin; f.admin == "" {
-			return nil, usagef("listen.admin is off in the configuration; --admin names that of another proxy")
+			return nil, command.Usagef("listen.admin is off in the configuration; --admin names that of another proxy")
 		}
 		if cfg.Listen.TLS.Admin.CertFile != "" && !strings.HasPrefix(f.admin, "unix:") {
 			f.admin = "https://" + f.admin
@@ -119,7 +120,7 @@ func (f topFlags) open() (*top, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, usagef("--admin %q: use HOST:PORT, unix:///PATH or a URL of http or https", f.admin)
+		return nil, command.Usagef("--admin %q: use HOST:PORT, unix:///PATH or a URL of http or https", f.admin)
 	}
 	t.url = u.JoinPath("status/live").String()
 	return t, nil
@@ -164,7 +165,7 @@ func (t *top) run(ctx context.Context, out io.Writer) error {
 	if t.once {
 		return t.runOnce(ctx, out)
 	}
-	if isTerminal(out) {
+	if terminal.Is(out) {
 		return t.runScreen(ctx, out.(*os.File))
 	}
 	var h topHistory
@@ -230,7 +231,7 @@ func (t *top) runOnce(ctx context.Context, out io.Writer) error {
 		h.add(s)
 	}
 	width := plainWidth
-	if f, ok := out.(*os.File); ok && isTerminal(out) {
+	if f, ok := out.(*os.File); ok && terminal.Is(out) {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
 			width = w
 		}
@@ -238,16 +239,6 @@ func (t *top) runOnce(ctx context.Context, out io.Writer) error {
 	_, err := io.WriteString(out, strings.Join(h.draw(width, 0, false), "\n")+"\n")
 	return err
 }
-
-// The escape sequences of a screen of our own: enter and leave it, without a cursor; go
-// to its beginning; clear the rest of a line, and of the screen.
-const (
-	enterScreen = "\x1b[?1049h\x1b[?25l"
-	leaveScreen = "\x1b[?25h\x1b[?1049l"
-	goHome      = "\x1b[H"
-	clearLine   = "\x1b[K"
-	clearRest   = "\x1b[J"
-)
 
 // runScreen draws on a terminal until q, Ctrl-C or the end of ctx. What cannot be
 // reached is said on the screen, and asked again.
@@ -260,8 +251,8 @@ func (t *top) runScreen(ctx context.Context, out *os.File) error {
 			go quitOnKey(os.Stdin, cancel)
 		}
 	}
-	fmt.Fprint(out, enterScreen)
-	defer fmt.Fprint(out, leaveScreen)
+	fmt.Fprint(out, terminal.EnterScreen)
+	defer fmt.Fprint(out, terminal.LeaveScreen)
 	var h topHistory
 	colour := os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return t.every(ctx, func() error {
@@ -277,7 +268,7 @@ func (t *top) runScreen(ctx context.Context, out *os.File) error {
 		lines := h.draw(width, height, colour)
 		// In one write, so that nothing flickers over a slow line. In raw mode a line
 		// feed alone does not go back to the first column.
-		_, err = io.WriteString(out, goHome+strings.Join(lines, clearLine+"\r\n")+clearLine+clearRest)
+		_, err = io.WriteString(out, terminal.Home+strings.Join(lines, terminal.ClearLine+"\r\n")+terminal.ClearLine+terminal.ClearBelow)
 		return err
 	})
 }

@@ -4,16 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
-	"github.com/rivo/uniseg"
-
 	"github.com/qosproxy/qosproxy/internal/status"
+	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
 // plainWidth is how wide a text is that is not for a terminal.
@@ -96,17 +94,6 @@ func (h *topHistory) hostRate(address string, count func(*status.Host) int64) fl
 	})
 }
 
-// The colours of top.
-const (
-	red    = "31"
-	yellow = "33"
-	green  = "32"
-	bold   = "1"
-	faint  = "2"
-
-	noColour = "\x1b[0m"
-)
-
 // screen is the lines of one look.
 type screen struct {
 	*topHistory
@@ -120,12 +107,12 @@ type screen struct {
 func (h *topHistory) draw(width, height int, colour bool) []string {
 	d := &screen{topHistory: h, colour: colour}
 	if h.lost != nil {
-		d.line(d.paint(red, "✕ "+clean(h.lost.Error())))
+		d.line(d.paint(terminal.Red, "✕ "+clean(h.lost.Error())))
 	}
 	if len(h.seen) > 0 {
 		d.s = h.seen[len(h.seen)-1]
 		if h.lost != nil {
-			d.line(d.paint(red, "What follows is of "+d.s.Time.Local().Format(time.TimeOnly)+"."))
+			d.line(d.paint(terminal.Red, "What follows is of "+d.s.Time.Local().Format(time.TimeOnly)+"."))
 		}
 		d.header()
 		d.tables()
@@ -135,10 +122,10 @@ func (h *topHistory) draw(width, height int, colour bool) []string {
 	}
 	if height > 0 && len(d.lines) > height {
 		left := len(d.lines) - height + 1
-		d.lines = append(d.lines[:height-1], d.paint(faint, fmt.Sprintf("… %d more lines; make the window higher, or use --once", left)))
+		d.lines = append(d.lines[:height-1], d.paint(terminal.Faint, fmt.Sprintf("… %d more lines; make the window higher, or use --once", left)))
 	}
 	for i, line := range d.lines {
-		d.lines[i] = fit(line, width)
+		d.lines[i] = terminal.Fit(line, width)
 	}
 	return d.lines
 }
@@ -146,31 +133,28 @@ func (h *topHistory) draw(width, height int, colour bool) []string {
 func (d *screen) line(text string) { d.lines = append(d.lines, text) }
 
 // paint colours a text, which must not be cleaned after that.
-func (d *screen) paint(colour, text string) string {
-	if !d.colour {
-		return text
-	}
-	return "\x1b[" + colour + "m" + text + noColour
+func (d *screen) paint(style terminal.Style, text string) string {
+	return terminal.Paint(text, style, d.colour)
 }
 
 func (d *screen) header() {
 	s := d.s
-	ready := d.paint(green, "● ready")
+	ready := d.paint(terminal.Green, "● ready")
 	if !s.Ready {
-		ready = d.paint(red, "✕ not ready: "+clean(s.Reason))
+		ready = d.paint(terminal.Red, "✕ not ready: "+clean(s.Reason))
 	}
-	d.line(d.paint(bold, "qosproxy") + " " + clean(s.Version) + "  " + ready + "  up " + s.Time.Sub(s.Started).Round(time.Second).String())
+	d.line(d.paint(terminal.Bold, "qosproxy") + " " + clean(s.Version) + "  " + ready + "  up " + s.Time.Sub(s.Started).Round(time.Second).String())
 	lookups, keys, failed := d.rates(func(s *status.Snapshot) status.Count { return s.Total })
 	text := fmt.Sprintf("%s lookups/s  %s keys/s  %s failed/s", figure(lookups), figure(keys), figure(failed))
 	if a := s.Admission; a != nil && a.Enabled {
-		text += fmt.Sprintf("  %d of %d keys under way", a.InflightKeys, a.LimitKeys)
+		text += fmt.Sprintf("  %d of %d keys in-flight", a.InflightKeys, a.LimitKeys)
 	}
 	d.line(text)
 	if s.Config.Error != "" {
-		d.line(d.paint(yellow, "The configuration files are not in use as they are: "+clean(s.Config.Error)))
+		d.line(d.paint(terminal.Yellow, "The configuration files are not in use as they are: "+clean(s.Config.Error)))
 	}
 	if len(s.Config.NeedRestart) > 0 {
-		d.line(d.paint(yellow, "These keys take effect after a restart: "+clean(strings.Join(s.Config.NeedRestart, ", "))))
+		d.line(d.paint(terminal.Yellow, "These keys take effect after a restart: "+clean(strings.Join(s.Config.NeedRestart, ", "))))
 	}
 }
 
@@ -188,34 +172,38 @@ func (d *screen) tables() {
 	g := d.grid("TABLE", "LOOKUPS/S", "KEYS/S", "FAILED/S", "P50", "P95", "P99", "P99.9", "SLA ms", "BURN 5m", "GIVES UP")
 	for _, t := range tables[:min(len(tables), mostRows)] {
 		lookups, keys, failed := d.rates(tableCount(t.Name))
-		row := []cellText{{text: clean(t.Name)}, {text: figure(lookups)}, {text: figure(keys)}, {text: figure(failed), colour: when(failed > 0, yellow)}}
-		if p := t.Promise; p == nil {
+		row := []cellText{{text: clean(t.Name)}, {text: figure(lookups)}, {text: figure(keys)}, {text: figure(failed), colour: when(failed > 0, terminal.Yellow)}}
+		if p := t.SLO; p == nil {
 			row = append(row, make([]cellText, 6)...)
 		} else {
 			w := p.Now
 			for i, v := range []float64{w.P50MS, w.P95MS, w.P99MS, w.P999MS} {
-				// Only what the promise covers can break it.
+				// Percentiles above that of the SLO cannot break it.
 				covered := []float64{50, 95, 99, 99.9}[i] <= p.Percentile
 				if w.Count == 0 {
 					v = math.NaN()
 				}
-				row = append(row, cellText{text: figure(v), colour: when(covered && v > p.TargetMS, red)})
+				row = append(row, cellText{text: figure(v), colour: when(covered && v > p.TargetMS, terminal.Red)})
 			}
-			row = append(row, cellText{text: fmt.Sprintf("%g", p.TargetMS)}, cellText{text: figure(p.FiveMinutes.BurnRate), colour: when(p.FiveMinutes.BurnRate > 1, red)})
+			row = append(row, cellText{text: fmt.Sprintf("%g", p.TargetMS)}, cellText{text: figure(p.FiveMinutes.BurnRate), colour: when(p.FiveMinutes.BurnRate > 1, terminal.Red)})
 		}
-		g.add(append(row, cellText{text: clean(t.GivesUp), colour: yellow})...)
+		g.add(append(row, cellText{text: clean(t.GivesUp), colour: terminal.Yellow})...)
 	}
 	g.flush(len(tables) - mostRows)
 }
 
 // stateOrder are the states of hosts from the worst to the best, each with its sign and
 // colour.
-var stateOrder = []struct{ state, sign, colour string }{
-	{"ejected", "✕", red}, {"suspect", "▲", red}, {"probing", "◐", yellow}, {"slow_start", "◔", yellow}, {"healthy", "●", green},
-	{status.Remote, "○", faint}, {status.Tokenless, "○", faint},
+var stateOrder = []struct {
+	state  status.HostState
+	sign   string
+	colour terminal.Style
+}{
+	{status.Ejected, "✕", terminal.Red}, {status.Suspect, "▲", terminal.Red}, {status.Probing, "◐", terminal.Yellow}, {status.SlowStart, "◔", terminal.Yellow},
+	{status.Healthy, "●", terminal.Green}, {status.Remote, "○", terminal.Faint}, {status.Tokenless, "○", terminal.Faint},
 }
 
-func stateRank(state string) int {
+func stateRank(state status.HostState) int {
 	for i, s := range stateOrder {
 		if s.state == state {
 			return i
@@ -234,7 +222,7 @@ func (d *screen) hosts() {
 		s := stateOrder[stateRank(h.State)]
 		away := d.hostRate(h.Address, func(h *status.Host) int64 { return h.HedgedAway })
 		g.add(cellText{text: clean(h.Address)}, cellText{text: clean(h.DC + " " + h.Rack)},
-			cellText{text: s.sign + " " + clean(strings.ReplaceAll(h.State, "_", " ")), colour: s.colour},
+			cellText{text: s.sign + " " + clean(strings.ReplaceAll(string(h.State), "_", " ")), colour: s.colour},
 			cellText{text: fmt.Sprintf("%.1f%%", 100*h.Share)}, cellText{text: strconv.Itoa(h.InflightKeys)}, cellText{text: figure(h.LatencyMS)}, cellText{text: figure(h.OldestMS)},
 			cellText{text: figure(d.hostRate(h.Address, func(h *status.Host) int64 { return h.SubQueries }))},
 			cellText{text: figure(away)},
@@ -253,7 +241,7 @@ func (d *screen) clients() {
 	g := d.grid("CLIENT", "LOOKUPS/S", "KEYS/S", "FAILED/S")
 	for _, c := range clients[:min(len(clients), mostRows)] {
 		lookups, keys, failed := d.rates(clientCount(c.Name))
-		g.add(cellText{text: clean(c.Name)}, cellText{text: figure(lookups)}, cellText{text: figure(keys)}, cellText{text: figure(failed), colour: when(failed > 0, yellow)})
+		g.add(cellText{text: clean(c.Name)}, cellText{text: figure(lookups)}, cellText{text: figure(keys)}, cellText{text: figure(failed), colour: when(failed > 0, terminal.Yellow)})
 	}
 	g.flush(len(clients) - mostRows)
 }
@@ -263,7 +251,7 @@ func (d *screen) trouble() {
 		return
 	}
 	d.line("")
-	d.line(d.paint(faint, "LATEST TROUBLE"))
+	d.line(d.paint(terminal.Faint, "LATEST TROUBLE"))
 	for _, e := range d.s.Errors[:min(len(d.s.Errors), mostRows)] {
 		text := e.Last.Local().Format(time.TimeOnly) + fmt.Sprintf(" %6d×  ", e.Count) + clean(e.Message)
 		if e.Table != "" {
@@ -273,14 +261,14 @@ func (d *screen) trouble() {
 			text += " by " + clean(e.Client)
 		}
 		if e.Detail != "" {
-			text += "  " + d.paint(faint, clean(e.Detail))
+			text += "  " + d.paint(terminal.Faint, clean(e.Detail))
 		}
 		d.line(text)
 	}
 }
 
 // when returns a colour if it is called for.
-func when(yes bool, colour string) string {
+func when(yes bool, colour terminal.Style) terminal.Style {
 	if yes {
 		return colour
 	}
@@ -288,7 +276,10 @@ func when(yes bool, colour string) string {
 }
 
 // cellText is a cell of a grid.
-type cellText struct{ text, colour string }
+type cellText struct {
+	text   string
+	colour terminal.Style
+}
 
 // textGrid aligns cells by what they show, which tabwriter cannot: it counts colours.
 type textGrid struct {
@@ -302,7 +293,7 @@ func (d *screen) grid(heads ...string) *textGrid {
 	g := &textGrid{screen: d, left: map[int]bool{0: true, len(heads) - 1: heads[len(heads)-1] == "GIVES UP"}}
 	row := make([]cellText, len(heads))
 	for i, h := range heads {
-		row[i] = cellText{text: h, colour: faint}
+		row[i] = cellText{text: h, colour: terminal.Faint}
 	}
 	g.rows = append(g.rows, row)
 	return g
@@ -323,19 +314,16 @@ func (g *textGrid) flush(more int) {
 	for _, row := range g.rows {
 		for i := range row {
 			if i == 0 {
-				row[i].text = fit(row[i].text, mostName)
+				row[i].text = terminal.Fit(row[i].text, mostName)
 			}
-			widths[i] = max(widths[i], uniseg.StringWidth(row[i].text))
+			widths[i] = max(widths[i], terminal.Width(row[i].text))
 		}
 	}
 	for _, row := range g.rows {
 		var b strings.Builder
 		for i, c := range row {
-			padding := strings.Repeat(" ", widths[i]-uniseg.StringWidth(c.text))
-			text := c.text
-			if c.colour != "" && text != "" {
-				text = g.paint(c.colour, text)
-			}
+			padding := strings.Repeat(" ", widths[i]-terminal.Width(c.text))
+			text := g.paint(c.colour, c.text)
 			if i > 0 {
 				b.WriteString("  ")
 			}
@@ -348,7 +336,7 @@ func (g *textGrid) flush(more int) {
 		g.line(strings.TrimRight(b.String(), " "))
 	}
 	if more > 0 {
-		g.line(g.paint(faint, fmt.Sprintf("… and %d more", more)))
+		g.line(g.paint(terminal.Faint, fmt.Sprintf("… and %d more", more)))
 	}
 }
 
@@ -384,35 +372,4 @@ func clean(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
-}
-
-// colours are the escape sequences of paint.
-var colours = regexp.MustCompile("\x1b\\[[0-9]*m")
-
-// fit cuts a line to a width; colours take none.
-func fit(line string, width int) string {
-	if uniseg.StringWidth(colours.ReplaceAllString(line, "")) <= width {
-		return line
-	}
-	var b strings.Builder
-	used, painted := 0, false
-	for line != "" {
-		if at := colours.FindStringIndex(line); at != nil && at[0] == 0 {
-			painted = line[:at[1]] != noColour
-			b.WriteString(line[:at[1]])
-			line = line[at[1]:]
-			continue
-		}
-		cluster, rest, wide, _ := uniseg.FirstGraphemeClusterInString(line, -1)
-		if used+wide > width-1 {
-			break
-		}
-		b.WriteString(cluster)
-		line, used = rest, used+wide
-	}
-	b.WriteString("…")
-	if painted {
-		b.WriteString(noColour)
-	}
-	return b.String()
 }

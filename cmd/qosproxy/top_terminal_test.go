@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
 // openTerminal returns both ends of a new pseudo-terminal of that size.
@@ -87,7 +89,7 @@ func TestTopOnATerminal(t *testing.T) {
 			_, err = user.WriteString(key)
 			require.NoError(t, err)
 			assert.NoError(t, cmd.Wait())
-			shows(leaveScreen)
+			shows(terminal.LeaveScreen)
 			after, err := unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS)
 			require.NoError(t, err)
 			assert.Equal(t, before, after, "the terminal is as it was")

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qosproxy/qosproxy/internal/status"
+	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
 // steering is a name that would clear the screen and set the title of a terminal.
@@ -32,16 +33,16 @@ func watched(at time.Duration) *status.Snapshot {
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	n := int64(at / time.Millisecond)
 	count := status.Count{Lookups: n, Keys: 50 * n, Failed: n / 100}
-	promise := &status.Promise{Percentile: 95, TargetMS: 125, OperateAtMS: 62.5,
+	slo := &status.SLO{Percentile: 95, TargetMS: 125, OperateAtMS: 62.5,
 		Now: status.Window{Count: n, P50MS: 3.21, P95MS: 140.4, P99MS: 180, P999MS: 240}, FiveMinutes: status.Window{BurnRate: 2.5}}
 	s := &status.Snapshot{
 		Time: begin.Add(at), Started: begin, Version: "1.2.3", Ready: true, Total: count,
-		Tables:  []status.Table{{Name: "shop.idle"}, {Name: steering, Count: count, Promise: promise, GivesUp: "hedges"}},
+		Tables:  []status.Table{{Name: "shop.idle"}, {Name: steering, Count: count, SLO: slo, GivesUp: "hedges"}},
 		Clients: []status.Client{{Name: steering, Count: count}},
 		Errors:  []status.Error{{Last: begin, Count: 7, Message: "PARTIAL", Table: steering, Client: "checkout", Detail: "3 of 50 keys unanswered after 125ms"}},
 		Config:  status.Config{Error: "q.yaml:1:2: no such key", NeedRestart: []string{"listen.grpc"}},
 	}
-	for i, state := range []string{"healthy", "ejected", "slow_start", "remote", "of a later version"} {
+	for i, state := range []status.HostState{"healthy", "ejected", "slow_start", "remote", "of a later version"} {
 		s.Hosts = append(s.Hosts, status.Host{Address: fmt.Sprintf("10.0.0.%d:9042", i+1), DC: "dc1", Rack: "r1", Share: .2, State: state,
 			InflightKeys: i, SubQueries: n, HedgedAway: n / 10, LatencyMS: 2.5})
 	}
@@ -79,9 +80,9 @@ func TestWhatTopShows(t *testing.T) {
 	assert.NotContains(t, text, "\x1b")
 
 	coloured := strings.Join(h.draw(200, 0, true), "\n")
-	assert.Contains(t, coloured, "\x1b["+red+"m140"+noColour, "p95 is over the SLA")
-	assert.NotContains(t, coloured, "\x1b["+red+"m180", "p99 is not promised")
-	assert.Equal(t, text, colours.ReplaceAllString(coloured, ""), "colours change nothing else")
+	assert.Contains(t, coloured, terminal.Paint("140", terminal.Red, true), "p95 is over the SLA")
+	assert.NotContains(t, coloured, string(terminal.Red)+"180", "p99 is not promised")
+	assert.Equal(t, text, terminal.Bare(coloured), "colours change nothing else")
 
 	h.lost = fmt.Errorf("no proxy answers at %s", steering)
 	text = strings.Join(h.draw(200, 0, false), "\n")
@@ -98,8 +99,8 @@ func TestTopFitsItsWindow(t *testing.T) {
 			lines := h.draw(width, height, true)
 			require.LessOrEqual(t, len(lines), height)
 			for _, line := range lines {
-				require.LessOrEqual(t, uniseg.StringWidth(colours.ReplaceAllString(line, "")), width)
-				require.Equal(t, strings.Count(line, "\x1b["), 2*strings.Count(line, noColour), "a colour that goes on: %q", line)
+				require.LessOrEqual(t, uniseg.StringWidth(terminal.Bare(line)), width)
+				require.Equal(t, strings.Count(line, "\x1b["), 2*strings.Count(line, "\x1b[0m"), "a colour that goes on: %q", line)
 			}
 		}
 	}

@@ -1,3 +1,3 @@
-// Package prometheus holds the rules and alerts for Prometheus and the tests that
-// prove them with its own tool.
+// Package prometheus decides when an operator is alerted: it holds the rules and
+// alerts for Prometheus. Its tests prove them with Prometheus's own tool.
 package prometheus

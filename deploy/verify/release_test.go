@@ -32,7 +32,7 @@ func TestReleaseBuildsWhatMakeBuilds(t *testing.T) {
 	assert.Equal(t, []string{"CGO_ENABLED=0"}, build.Env)
 	const tags = "grpcnotrace"
 	assert.Equal(t, config.FlagArray{"-trimpath", "-tags=" + tags}, build.Flags)
-	assert.Contains(t, makefile, "CGO_ENABLED=0 $(GO) build -trimpath -tags '$(TAGS)' -ldflags")
+	assert.Contains(t, makefile, "CGO_ENABLED=0 $(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/qosproxy ./cmd/qosproxy\n")
 	for _, file := range []string{"../../Dockerfile", "../../internal/tools/reproducible.sh"} {
 		assert.Contains(t, readFile(t, file), "-trimpath -tags "+tags, file)
 	}

@@ -1,7 +1,6 @@
-// Package admission decides whether a lookup starts: within the share of its
-// client, while the tables keep their promise, when its deadline can be met, and
-// as long as the hosts keep up. What it refuses is refused at once, the least
-// important first.
+// Package admission decides whether a lookup starts: within the share of its client, when
+// its deadline can be met, while there is memory, and as long as the hosts keep up. What it
+// refuses is refused at once, the least important first.
 package admission
 
 import (
@@ -13,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/memory"
 )
 
 // Limits are the numbers of a Controller. Those of concurrency are in
@@ -20,11 +20,14 @@ import (
 type Limits struct {
 	// Enabled is false to refuse nothing, the shares of clients included.
 	Enabled bool
-	// MinConcurrency and MaxConcurrency bound how many keys the proxy has under
-	// way; 1 or more, and MaxConcurrency not below MinConcurrency.
+	// MinConcurrency and MaxConcurrency bound how many keys the proxy has in-flight; 1 or
+	// more, and MaxConcurrency not below MinConcurrency. It is MaxConcurrency unless lookups
+	// are late.
 	MinConcurrency, MaxConcurrency int
-	// MaxMemory is how many bytes the answers under way may take, as far as it can be
-	// told beforehand; 0 does not limit it.
+	// MaxMemory is the budget of bytes of the process: requests that are being received,
+	// answers of hosts as far as they can be told beforehand, and answers that are not
+	// sent yet; 0 does not limit it. Enabled does not bear on it but for the answers of
+	// hosts.
 	MaxMemory int64
 	// Ladder is at which burn rates of a table what is given up.
 	Ladder Ladder
@@ -42,31 +45,29 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Promise is what the lookups of a table are held to.
-type Promise struct {
+// SLO is what the lookups of a table are held to.
+type SLO struct {
 	// Target is the duration within which a lookup ends; above 0.
 	Target time.Duration
 	// Percentile of the lookups do so; above 0 and below 100.
 	Percentile float64
 }
 
+// slack is the share of lookups that may be late.
+func (s SLO) slack() float64 { return 1 - s.Percentile/100 }
+
 // Config is what a Controller works with.
 type Config struct {
 	// Limits are the numbers; Replace changes them.
 	Limits Limits
-	// Tables are the promises by keyspace.table; Replace changes them. A lookup
-	// of another table has its own deadline for a promise and no ladder.
-	Tables map[string]Promise
+	// Tables are the SLOs by keyspace.table; Replace changes them. A lookup of another
+	// table is held to the limits there are, and is no reason to change them.
+	Tables map[string]SLO
 	// Registerer gets the metrics; nil measures for nobody.
 	Registerer prometheus.Registerer
-
-	// without switches a safeguard off, for the test that shows it is needed.
-	without safeguards
-}
-
-// safeguards are named after what they turn off.
-type safeguards struct {
-	limit, priorities, fairness, doubt, overdue, need, hysteresis, purpose, traffic, bursts, pauses, overdraft, lasting, seek, memory, units bool
+	// Memory is the budget of bytes of the process, of which answers of hosts take their
+	// part; nil is one of its own.
+	Memory *memory.Budget
 }
 
 // Ask is a lookup that wants to start.
@@ -86,7 +87,6 @@ type Ask struct {
 // Controller admits lookups. It is safe for concurrent use, has no goroutine and
 // needs no closing.
 type Controller struct {
-	without safeguards
 	metrics *metrics
 
 	mu      sync.Mutex
@@ -95,10 +95,11 @@ type Controller struct {
 	clients map[string]*client
 	swept   time.Time
 	tables  map[string]*table
-	// classes is how many lookups of each priority are under way.
-	classes [priorities]int
-	// memory is what the answers under way are likely to take, in bytes.
-	memory int64
+	// classes is how many lookups of each priority are in-flight.
+	classes  [priorities]int
+	turnouts [priorities]turnout
+	// memory is where the bytes of answers are counted.
+	memory *memory.Budget
 }
 
 // priorities is the number of classes.
@@ -108,11 +109,11 @@ const priorities = int(identity.Batch) + 1
 func New(cfg Config) (*Controller, error) {
 	now := time.Now()
 	c := &Controller{
-		without: cfg.without,
 		metrics: newMetrics(),
 		clients: map[string]*client{},
 		tables:  map[string]*table{},
 		swept:   now,
+		memory:  cmp.Or(cfg.Memory, memory.New(cfg.Limits.MaxMemory)),
 	}
 	c.load.start(now)
 	c.Replace(cfg.Limits, cfg.Tables)
@@ -122,15 +123,16 @@ func New(cfg Config) (*Controller, error) {
 	return c, c.metrics.register(cfg.Registerer, c)
 }
 
-// Replace puts other limits and promises in force. What is under way goes on and
-// counts; what has been learned of a table whose promise stays is kept. Shares of
+// Replace puts other limits and SLOs in force. What is in-flight goes on and
+// counts; what has been learned of a table whose SLO stays is kept. Shares of
 // clients come with each Ask.
-func (c *Controller) Replace(limits Limits, tables map[string]Promise) {
+func (c *Controller) Replace(limits Limits, tables map[string]SLO) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.limits = limits
+	c.memory.SetLimit(limits.MaxMemory)
 	c.load.bound(limits)
-	weights := map[string]*weight{} // whatever the promise, answers are as large
+	weights := map[string]*weight{} // whatever the SLO, answers are as large
 	maps.DeleteFunc(c.tables, func(name string, t *table) bool {
 		p, stays := tables[name]
 		if !stays {
@@ -138,11 +140,11 @@ func (c *Controller) Replace(limits Limits, tables map[string]Promise) {
 		} else {
 			weights[name] = t.weight
 		}
-		return !stays || p != t.promise
+		return !stays || p != t.slo
 	})
 	for name, p := range tables {
 		if c.tables[name] == nil {
-			c.tables[name] = &table{name: name, promise: p, weight: cmp.Or(weights[name], &weight{}), metrics: c.metrics.table(name)}
+			c.tables[name] = &table{name: name, slo: p, weight: cmp.Or(weights[name], &weight{}), metrics: c.metrics.table(name)}
 		}
 	}
 }
@@ -150,8 +152,8 @@ func (c *Controller) Replace(limits Limits, tables map[string]Promise) {
 // table is what is known of the lookups of one table.
 type table struct {
 	name    string
-	promise Promise
-	need    need
+	slo     SLO
+	fastest fastest
 	weight  *weight
 	ladder  ladder
 	metrics tableMetrics
@@ -171,12 +173,14 @@ func (c *Controller) Admit(ask Ask) (*Permit, error) {
 	defer c.mu.Unlock()
 	c.advance(now)
 	p.table = c.tables[ask.Table]
-	p.budget = budget(p.table, ask.Deadline, now)
+	p.budget = p.timeLeft()
 	p.client = c.client(who, now)
-	p.rank = c.rank(p, now)
+	p.rank = c.rank(p.client, p.class, now)
 	p.units = c.units(p)
 	if c.limits.Enabled {
-		if refusal := c.refuse(p, now); refusal != nil {
+		refusal := c.refuse(p, now)
+		c.turnouts[p.class].note(refusal)
+		if refusal != nil {
 			c.metrics.shed(who.Name, p.class, refusal.Reason)
 			return nil, refusal
 		}
@@ -195,45 +199,48 @@ func (c *Controller) refuse(p *Permit, now time.Time) *Refusal {
 		return r
 	}
 	if p.table != nil {
-		if r := c.climb(p, now); r != nil {
+		if r := c.browned(p, now); r != nil {
 			return r
 		}
 		if r := c.hopeless(p, now); r != nil {
 			return r
 		}
 	}
-	if r := c.overloaded(p, now); r != nil {
+	if r := c.overloaded(p); r != nil {
 		return r
 	}
 	if r := c.large(p); r != nil {
 		return r
 	}
-	return p.client.spend(p.ask.Keys, now)
+	r := p.client.spend(p.ask.Keys, now)
+	if r != nil {
+		c.unlarge(p)
+	}
+	return r
 }
 
 // advance brings what depends on time up to date.
 func (c *Controller) advance(now time.Time) {
-	if c.load.due(now) {
-		c.load.adjust(now, c.without)
+	if now.Sub(c.load.checked) >= checkEvery {
 		c.weigh(now)
+		c.load.check(now)
 	}
-	if now.Sub(c.swept) >= sweepEvery {
+	if now.Sub(c.swept) >= longWindow*time.Second {
 		c.swept = now
 		maps.DeleteFunc(c.clients, func(_ string, cl *client) bool { return cl.idle(now) })
 	}
 }
 
-// budget is the time that a lookup ought to take: up to its deadline, and no
-// longer than its table promises; 0 when neither says.
-func budget(t *table, deadline, now time.Time) time.Duration {
-	var d time.Duration
-	if !deadline.IsZero() {
-		d = max(deadline.Sub(now), time.Nanosecond)
+// timeLeft is the time that a lookup may take: up to its deadline, and no longer than the
+// target of its table; 0 for a table without one.
+func (p *Permit) timeLeft() time.Duration {
+	switch {
+	case p.table == nil:
+		return 0
+	case p.ask.Deadline.IsZero():
+		return p.table.slo.Target
 	}
-	if t != nil && (d == 0 || t.promise.Target < d) {
-		d = t.promise.Target
-	}
-	return d
+	return min(max(p.ask.Deadline.Sub(p.began), time.Nanosecond), p.table.slo.Target)
 }
 
 // classOf returns a priority as an index; one that does not exist is Standard.

@@ -10,24 +10,18 @@ import (
 	"github.com/qosproxy/qosproxy/internal/identity"
 )
 
-const (
-	// sweepEvery is how often clients that have gone are forgotten.
-	sweepEvery = time.Minute
-	// usageMemory is the time after which a share e of the keys of a client is
-	// forgotten: long enough that some lookups by chance make nobody greedy.
-	usageMemory = 2 * time.Second
-	// crowdedRetry is about how long one of a client's own lookups takes.
-	crowdedRetry = 50 * time.Millisecond
-)
+// usageMemory is the time after which a share e of the keys of a client is forgotten: some
+// lookups by chance make nobody greedy, and one that was greedy is soon no more.
+const usageMemory = 2 * time.Second
 
-// client is what one client has under way and has had.
+// client is what one client has in-flight and has had.
 type client struct {
 	who      *identity.Client
 	bucket   *rate.Limiter
 	inflight int
-	// usage is the keys admitted lately, fading, as of at.
-	usage float64
-	at    time.Time
+	// usage is the keys admitted of late, fading, as of at; asked is when it asked last.
+	usage     float64
+	at, asked time.Time
 }
 
 // client returns the state of a client, with the share that it has by now.
@@ -37,6 +31,7 @@ func (c *Controller) client(who *identity.Client, now time.Time) *client {
 		cl = &client{at: now}
 		c.clients[who.Name] = cl
 	}
+	cl.asked = now
 	if cl.who != who {
 		cl.share(who, now)
 	}
@@ -58,17 +53,17 @@ func (cl *client) share(who *identity.Client, now time.Time) {
 	}
 }
 
-// crowded refuses what is beyond the lookups that a client may have under way.
+// crowded refuses what is beyond the lookups that a client may have in-flight.
 func (cl *client) crowded() *Refusal {
 	if most := cl.who.MaxConcurrent; most > 0 && cl.inflight >= most {
-		return &Refusal{ReasonConcurrency, crowdedRetry, fmt.Sprintf(
-			"client %s has %d lookups under way, as many as it may (max_concurrent); send fewer at a time", cl.who.Name, cl.inflight)}
+		return &Refusal{ReasonConcurrency, retries[classOf(cl.who.Priority)], fmt.Sprintf(
+			"client %s has %d lookups in-flight, as many as it may (max_concurrent); send fewer at a time", cl.who.Name, cl.inflight)}
 	}
 	return nil
 }
 
 // spend takes keys from the bucket. A lookup of more keys than the bucket holds
-// passes when it is full, and owes the rest: otherwise it could never pass.
+// passes when it is full, and the rest is missing from the next: otherwise it could never pass.
 func (cl *client) spend(keys int, now time.Time) *Refusal {
 	if cl.bucket == nil {
 		return nil
@@ -106,6 +101,6 @@ func (cl *client) recent(now time.Time) float64 {
 
 // idle reports whether the client can be forgotten without giving it anything.
 func (cl *client) idle(now time.Time) bool {
-	return cl.inflight == 0 && now.Sub(cl.at) > sweepEvery &&
+	return cl.inflight == 0 && now.Sub(cl.asked) > longWindow*time.Second &&
 		(cl.bucket == nil || cl.bucket.TokensAt(now) >= float64(cl.bucket.Burst()))
 }

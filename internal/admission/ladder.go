@@ -8,11 +8,11 @@ import (
 )
 
 // Ladder is at which burn rates a table gives up what. A burn rate is the share
-// of lookups that were too slow relative to the share that may be; it is at most
+// of lookups that were late relative to the share that may be; it is at most
 // 100 / (100 - percentile), which is 20 for a percentile of 95. Each field is a
-// burn rate, not below the one before it; 0 leaves the rung out.
+// burn rate, not below the one before it; 0 leaves the step out.
 type Ladder struct {
-	// Hedges is where lookups are hedged only away from hosts that stand still.
+	// Hedges is where lookups are hedged only away from stalled hosts.
 	Hedges float64
 	// Optional is where keys that the caller marked as optional are shed.
 	Optional float64
@@ -20,240 +20,160 @@ type Ladder struct {
 	Batch, Standard float64
 }
 
-// Rung is how far up the ladder a table is. Each rung includes those below.
-type Rung int
+// Level is how many steps of the ladder a table has taken. Each includes those before it.
+type Level int
 
-// The rungs, from the ground up.
+// The levels, from the lowest up.
 const (
-	// RungNone means that the table keeps its promise.
-	RungNone Rung = iota
-	// RungHedges means that hedges back off.
-	RungHedges
-	// RungOptional means that optional keys are shed.
-	RungOptional
-	// RungBatch means that batch lookups are refused.
-	RungBatch
-	// RungStandard means that standard lookups are refused.
-	RungStandard
+	// LevelNone means that the table meets its SLO.
+	LevelNone Level = iota
+	// LevelHedges means that hedges back off.
+	LevelHedges
+	// LevelOptional means that optional keys are shed.
+	LevelOptional
+	// LevelBatch means that batch lookups are refused.
+	LevelBatch
+	// LevelStandard means that standard lookups are refused.
+	LevelStandard
 )
 
-var rungNames = [...]string{"none", "hedges", "optional", "batch", "standard"}
+var levelNames = [...]string{"none", "hedges", "optional", "batch", "standard"}
 
-// String returns the name of the rung, as in metrics and in the configuration.
-func (r Rung) String() string {
-	if r < RungNone || r > RungStandard {
+// String returns the name of the level, as in metrics and in the configuration.
+func (l Level) String() string {
+	if l < LevelNone || l > LevelStandard {
 		return "unknown"
 	}
-	return rungNames[r]
+	return levelNames[l]
 }
 
 const (
-	// shortWindow and longWindow are the windows that must both burn, in slices
-	// of one second. The short one makes the ladder quick to let go, the long one
-	// keeps one bad second from climbing it.
-	shortWindow, longWindow = 10, 60
-	// shortLeast and longLeast are how many lookups a window needs to count.
-	shortLeast, longLeast = 20, 100
-	// upEvery is the time that a rung has to take effect before the next, and
-	// downAfter the time that the burn must have been low to take one back.
-	upEvery, downAfter = 5 * time.Second, 15 * time.Second
-	// low is the share of the burn rate of a rung below which it is taken back.
+	// shortWindow and longWindow are the windows that must both burn, in seconds. The short
+	// one makes the ladder quick to let go, the long one keeps one bad second from moving it.
+	shortWindow, longWindow = recentWindow, 60
+	// stepEvery is the time that a step has to take effect, in the short window, before the
+	// next one or its end.
+	stepEvery = shortWindow * time.Second
+	// low is the share of the burn rate of a step below which it ends: a load that swings
+	// about a burn rate would take it and leave it otherwise.
 	low = 0.5
-	// trial is how long a rung that refuses lookups has to lower the burn; when
-	// it does not, it is left out for futile.
-	trial, futile = 30 * time.Second, 5 * time.Minute
-	// helped is the share of the former burn below which a rung has helped.
+	// helped is the share of the former burn below which a step that refuses lookups has
+	// helped, 3 * stepEvery later. One that has not is left out for longestHold, so that a
+	// tenth of these lookups is lost to it.
 	helped = 0.8
-	// ladderRetry is about when a rung may have been taken back.
-	ladderRetry = downAfter
 )
 
-// ladder is the burn of one table, and its rung.
+// ladder is the burn of one table, and its level.
 type ladder struct {
-	rung Rung
-	// slices are the last seconds, by number modulo longWindow.
-	slices [longWindow]slice
-	looked int64
-	// calm is since when the burn is low, climbed when the rung was reached, and
-	// entry the burn at that time.
-	calm, climbed time.Time
-	entry         float64
-	// barred is the first rung that is left out, until.
-	barred Rung
+	level   Level
+	seconds seconds
+	looked  int64
+	// calm is since when the burn is low, moved when the level was reached, and entry the
+	// burn at that time.
+	calm, moved time.Time
+	entry       float64
+	// barred is the first level that is left out, until.
+	barred Level
 	until  time.Time
 }
 
-// slice is the lookups that ended in one second.
-type slice struct {
-	second      int64
-	total, slow int
-	classes     [priorities]int
+// burns returns the burn rates over the windows.
+func (l *ladder) burns(now time.Time) (short, long float64) {
+	s, m := l.seconds.sum(shortWindow, now), l.seconds.sum(longWindow, now)
+	return s.burn(enough / 5), m.burn(enough)
 }
 
-func (l *ladder) at(now time.Time) *slice {
-	second := now.Unix()
-	s := &l.slices[second%longWindow]
-	if s.second != second {
-		*s = slice{second: second}
-	}
-	return s
+// at returns the burn rate of a level.
+func (l Ladder) at(level Level) float64 {
+	return [...]float64{0, l.Hedges, l.Optional, l.Batch, l.Standard}[level]
 }
 
-// observe takes a lookup that ended.
-func (l *ladder) observe(class int, slow bool, now time.Time) {
-	s := l.at(now)
-	s.total++
-	s.classes[class]++
-	if slow {
-		s.slow++
-	}
-}
-
-// window sums up the last n seconds, the one under way included.
-func (l *ladder) window(n int64, now time.Time) slice {
-	var sum slice
-	for i := range l.slices {
-		s := &l.slices[i]
-		if s.second <= now.Unix()-n {
-			continue
-		}
-		sum.total += s.total
-		sum.slow += s.slow
-		for class, n := range s.classes {
-			sum.classes[class] += n
+// reached returns the highest level whose burn rate, times a factor, is reached.
+func (l Ladder) reached(burn, factor float64) Level {
+	for level := LevelStandard; level > LevelNone; level-- {
+		if at := l.at(level); at > 0 && burn >= at*factor {
+			return level
 		}
 	}
-	return sum
+	return LevelNone
 }
 
-// burn is the burn rate of the lookups of a slice; 0 when there are too few.
-func (s slice) burn(p Promise, least int) float64 {
-	if s.total == 0 || s.total < least {
-		return 0
-	}
-	return float64(s.slow) / float64(s.total) / (1 - p.Percentile/100)
-}
-
-// at returns the burn rate of a rung.
-func (l Ladder) at(r Rung) float64 {
-	return [...]float64{0, l.Hedges, l.Optional, l.Batch, l.Standard}[r]
-}
-
-// reached returns the highest rung whose burn rate, times a factor, is reached.
-func (l Ladder) reached(burn, factor float64) Rung {
-	for r := RungStandard; r > RungNone; r-- {
-		if at := l.at(r); at > 0 && burn >= at*factor {
-			return r
+// next returns the next level in a direction, 1 or -1, up to highest; the same where none is.
+func (l Ladder) next(level, direction, highest Level) Level {
+	for to := level + direction; to >= LevelNone && to <= highest; to += direction {
+		if l.at(to) > 0 || to == LevelNone {
+			return to
 		}
 	}
-	return RungNone
+	return level
 }
 
-// next returns the next rung above, up to the highest.
-func (l Ladder) next(r, highest Rung) Rung {
-	for up := r + 1; up <= highest; up++ {
-		if l.at(up) > 0 {
-			return up
-		}
-	}
-	return r
-}
-
-// below returns the next rung below.
-func (l Ladder) below(r Rung) Rung {
-	for down := r - 1; down > RungNone; down-- {
-		if l.at(down) > 0 {
-			return down
-		}
-	}
-	return RungNone
-}
-
-// step moves by at most one rung, once a second.
-func (l *ladder) step(p Promise, limits Ladder, without safeguards, now time.Time) {
+// step moves by at most one level, once a second.
+func (l *ladder) step(limits Ladder, now time.Time) {
 	if now.Unix() == l.looked {
 		return
 	}
 	l.looked = now.Unix()
-	short, long := l.window(shortWindow, now), l.window(longWindow, now)
-	leastShort, leastLong := shortLeast, longLeast
-	if without.traffic {
-		leastShort, leastLong = 1, 1
-	}
-	quick := short.burn(p, leastShort)
-	burn := min(quick, long.burn(p, leastLong))
-	highest := min(limits.reached(burn, 1), l.highest(long, without, now))
-	if without.hysteresis {
-		l.rung = min(limits.reached(quick, 1), l.highest(long, without, now))
-		return
-	}
+	short, long := l.burns(now)
+	highest := l.highest(now)
+	up := min(limits.reached(min(short, long), 1), highest)
 	switch {
-	case l.fruitless(quick, now):
-		l.barred, l.until = l.rung, now.Add(futile)
-		l.move(limits.below(l.rung), quick, now)
-	case highest > l.rung:
+	case l.fruitless(short, now):
+		l.barred, l.until = l.level, now.Add(longestHold)
+		l.move(limits.next(l.level, -1, l.level), short, now)
+	case up > l.level:
 		l.calm = time.Time{}
-		if now.Sub(l.climbed) >= upEvery {
-			l.move(limits.next(l.rung, highest), quick, now)
+		if now.Sub(l.moved) >= stepEvery {
+			l.move(limits.next(l.level, 1, up), short, now)
 		}
-	case l.rung == RungNone || limits.reached(quick, low) >= l.rung && l.highest(long, without, now) >= l.rung:
+	case l.level == LevelNone || min(limits.reached(short, low), highest) >= l.level:
 		l.calm = time.Time{}
 	case l.calm.IsZero():
 		l.calm = now
-	case now.Sub(l.calm) >= downAfter:
-		l.move(limits.below(l.rung), quick, now)
+	case now.Sub(l.calm) >= stepEvery:
+		l.move(limits.next(l.level, -1, l.level), short, now)
 	}
 }
 
-// highest is the highest rung that may help: lookups are only refused in favour
-// of lookups of a higher priority, of which there must be some.
-func (l *ladder) highest(long slice, without safeguards, now time.Time) Rung {
-	top := RungStandard
-	if !without.purpose {
-		switch {
-		case long.classes[identity.Interactive] > 0:
-		case long.classes[identity.Standard] > 0:
-			top = RungBatch
-		default:
-			top = RungOptional
-		}
-		if now.Before(l.until) {
-			top = min(top, l.barred-1)
-		}
+// highest is the highest level that may help: lookups are only refused in favour of lookups
+// of a higher priority, of which there must be some.
+func (l *ladder) highest(now time.Time) Level {
+	top := LevelOptional
+	switch seen := l.seconds.sum(longWindow, now).classes; {
+	case seen[identity.Interactive]:
+		top = LevelStandard
+	case seen[identity.Standard]:
+		top = LevelBatch
+	}
+	if now.Before(l.until) {
+		top = min(top, l.barred-1)
 	}
 	return top
 }
 
-// fruitless reports whether a rung that refuses lookups has not helped.
+// fruitless reports whether a level that refuses lookups has not lowered the burn.
 func (l *ladder) fruitless(burn float64, now time.Time) bool {
-	return l.rung >= RungBatch && now.Sub(l.climbed) >= trial && burn > helped*l.entry
+	return l.level >= LevelBatch && now.Sub(l.moved) >= 3*stepEvery && burn > helped*l.entry
 }
 
-func (l *ladder) move(to Rung, burn float64, now time.Time) {
-	l.rung, l.climbed, l.entry, l.calm = to, now, burn, time.Time{}
+func (l *ladder) move(to Level, burn float64, now time.Time) {
+	l.level, l.moved, l.entry, l.calm = to, now, burn, time.Time{}
 }
 
-// climb brings the ladder of a table up to date and refuses what its rung sheds.
-func (c *Controller) climb(p *Permit, now time.Time) *Refusal {
+// browned brings the ladder of a table up to date and refuses what its level sheds.
+func (c *Controller) browned(p *Permit, now time.Time) *Refusal {
 	t := p.table
-	t.ladder.step(t.promise, c.limits.Ladder, c.without, now)
-	p.rung = t.ladder.rung
+	t.ladder.step(c.limits.Ladder, now)
+	p.level = t.ladder.level
 	priority := identity.Priority(p.class)
-	shed := p.rung >= RungBatch && priority == identity.Batch || p.rung >= RungStandard && priority == identity.Standard
-	switch {
-	case shed && priority == identity.Batch:
-		t.metrics.actions[RungBatch].Inc()
-	case shed:
-		t.metrics.actions[RungStandard].Inc()
-	case p.rung >= RungOptional:
-		t.metrics.actions[RungHedges].Inc()
-		t.metrics.actions[RungOptional].Inc()
-	case p.rung == RungHedges:
-		t.metrics.actions[RungHedges].Inc()
+	shed := map[identity.Priority]Level{identity.Batch: LevelBatch, identity.Standard: LevelStandard}[priority]
+	if shed > LevelNone && p.level >= shed {
+		t.metrics.actions[shed].Inc()
+		return &Refusal{ReasonLadder, stepEvery, fmt.Sprintf(
+			"lookups of %s are too slow at present, and those of priority %s give way; ask again later", t.name, priority)}
 	}
-	if !shed {
-		return nil
+	for level := LevelHedges; level <= min(p.level, LevelOptional); level++ {
+		t.metrics.actions[level].Inc()
 	}
-	return &Refusal{ReasonLadder, ladderRetry, fmt.Sprintf(
-		"lookups of %s are too slow at present, and those of priority %s give way; ask again later", t.name, priority)}
+	return nil
 }

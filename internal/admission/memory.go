@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// How the memory that answers take is told beforehand.
+// How the memory that answers take is foreseen.
 const (
 	// copies is how often the bytes of an answer are in memory at once: as the frame
 	// of a node, as cells, and as what is sent to the client.
 	copies = 3
-	// heavyShare is the share of the memory that lookups may fill which by themselves
-	// take more than one in lightShare of it, so that heavy ones leave room for light.
-	heavyShare = 0.75
-	lightShare = 64
-	// heavier and lighter are the weights of one lookup in the moving average: what is
+	// largeShare is the share of the memory that lookups may fill which by themselves
+	// take more than one in smallShare of it, so that large ones leave room for small.
+	largeShare = 0.75
+	smallShare = 64
+	// upWeight and downWeight are the weights of one lookup in the moving average: what is
 	// more than thought is believed sooner.
-	heavier, lighter = 1.0 / 4, 1.0 / 16
+	upWeight, downWeight = 1.0 / 4, 1.0 / 16
 	// unitBytes is how many bytes cost a node about as much CPU as a key does: with
 	// 10,000 bytes in place of 1,000 a lookup took 1.2 to 2.1 times as long.
 	unitBytes = 8 << 10
-	// mostScouts is how many lookups of a table are under way before one has told how
+	// mostScouts is how many lookups of a table are in-flight before one has shown how
 	// large its answers are.
 	mostScouts = 4
 )
@@ -30,7 +30,7 @@ type weight struct {
 	// perKey is the moving average in bytes; it means something once known is set.
 	perKey float64
 	known  bool
-	// scouts are under way while nothing is known, and changed is closed when one has
+	// scouts are in-flight while nothing is known, and changed is closed when one has
 	// ended.
 	scouts  int
 	changed chan struct{}
@@ -43,9 +43,9 @@ func (w *weight) observe(bytes, keys int) {
 	case !w.known:
 		w.perKey, w.known = x, true
 	case x > w.perKey:
-		w.perKey += heavier * (x - w.perKey)
+		w.perKey += upWeight * (x - w.perKey)
 	default:
-		w.perKey += lighter * (x - w.perKey)
+		w.perKey += downWeight * (x - w.perKey)
 	}
 }
 
@@ -68,25 +68,33 @@ func (w *weight) back() {
 
 // weighed reports whether the memory of a lookup is held to a limit.
 func (c *Controller) weighed(p *Permit) bool {
-	return c.limits.Enabled && c.limits.MaxMemory > 0 && p.table != nil && !c.without.memory
+	return c.limits.Enabled && c.limits.MaxMemory > 0 && p.table != nil
 }
 
-// large refuses a lookup whose answer would take more memory than is left. One alone
-// may take any.
+// large takes the memory that the answer of a lookup needs, or refuses the lookup if
+// there is too little. One alone may take any.
 func (c *Controller) large(p *Permit) *Refusal {
-	if !c.weighed(p) || !p.table.weight.known || c.memory == 0 {
+	if !c.weighed(p) || !p.table.weight.known {
 		return nil
 	}
-	most := float64(c.limits.MaxMemory)
-	cost := p.cost()
-	if float64(cost) > most/lightShare {
-		most *= heavyShare
+	cost, share := p.cost(), 1.0
+	if float64(cost) > float64(c.limits.MaxMemory)/smallShare {
+		share = largeShare
 	}
-	if float64(c.memory+cost) <= most {
+	if c.memory.Hold(cost, share) {
+		p.memory = cost
 		return nil
 	}
 	return &Refusal{ReasonMemory, retries[p.class],
-		"the answers under way take all the memory that they may; ask again later, for fewer keys, rows or columns at a time"}
+		"the requests and answers in memory take all that they may; ask again later, for fewer keys, rows or columns at a time"}
+}
+
+// unlarge gives back what large took.
+func (c *Controller) unlarge(p *Permit) {
+	if p.memory > 0 {
+		c.memory.Release(p.memory)
+		p.memory = 0
+	}
 }
 
 // cost is how much memory the answer of a lookup is likely to take, in bytes.
@@ -102,14 +110,13 @@ func (p *Permit) cost() int64 {
 // but no more than the least limit, so that one lookup alone does not fill all of it.
 func (c *Controller) units(p *Permit) int {
 	keys := p.ask.Keys
-	if !c.weighed(p) || !p.table.weight.known || c.without.units {
+	if !c.weighed(p) || !p.table.weight.known {
 		return keys
 	}
 	return max(keys, int(min(p.cost()/copies/unitBytes, int64(c.limits.MinConcurrency))))
 }
 
-// hold counts the memory of a lookup that starts, and returns nil, or what it has to
-// wait for.
+// hold returns nil for a lookup that may start, or what it has to wait for.
 func (c *Controller) hold(p *Permit) <-chan struct{} {
 	p.waits = false
 	if !c.weighed(p) {
@@ -118,8 +125,6 @@ func (c *Controller) hold(p *Permit) <-chan struct{} {
 	w := p.table.weight
 	switch {
 	case w.known:
-		p.memory = p.cost()
-		c.memory += p.memory
 	case w.scouts < mostScouts:
 		w.scouts++
 		p.scout = true
@@ -132,8 +137,7 @@ func (c *Controller) hold(p *Permit) <-chan struct{} {
 
 // unhold gives back what hold took, and learns from the answer.
 func (c *Controller) unhold(p *Permit, o Outcome) {
-	c.memory -= p.memory
-	p.memory = 0
+	c.unlarge(p)
 	t := p.table
 	if t == nil {
 		return

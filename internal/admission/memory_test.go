@@ -15,9 +15,9 @@ const mib = 1 << 20
 
 // learned returns a controller that allows so much memory and has seen a key of so many
 // bytes.
-func learned(t testing.TB, most int64, perKey int, without safeguards) *Controller {
+func learned(t testing.TB, most int64, perKey int) *Controller {
 	t.Helper()
-	c := newController(t, func(cfg *Config) { cfg.Limits.MaxMemory, cfg.without = most, without })
+	c := newController(t, func(cfg *Config) { cfg.Limits.MaxMemory = most })
 	p, err := c.Admit(Ask{Table: shop, Keys: 1})
 	require.NoError(t, err)
 	p.Release(Outcome{Answered: 1, Bytes: perKey})
@@ -25,11 +25,11 @@ func learned(t testing.TB, most int64, perKey int, without safeguards) *Controll
 }
 
 func TestAnswersAreHeldToTheirMemory(t *testing.T) {
-	for name, without := range map[string]safeguards{"held": {}, "control: whatever they take": {memory: true}} {
+	for name, most := range map[string]int64{"held": 100 * mib, "control: no limit": 0} {
 		t.Run(name, func(t *testing.T) {
 			// Each answer is 4 MiB, three times: six are less than three quarters of 100 MiB.
-			c := learned(t, 100*mib, mib, without)
-			var heavy []*Permit
+			c := learned(t, most, mib)
+			var large []*Permit
 			var refused *Refusal
 			for range 20 {
 				p, err := c.Admit(Ask{Table: shop, Keys: 50, MostBytes: 4 * mib})
@@ -38,27 +38,27 @@ func TestAnswersAreHeldToTheirMemory(t *testing.T) {
 					continue
 				}
 				require.NoError(t, p.Wait(t.Context()))
-				heavy = append(heavy, p)
+				large = append(large, p)
 			}
-			if without.memory {
-				assert.Len(t, heavy, 20)
+			if most == 0 {
+				assert.Len(t, large, 20)
 				return
 			}
-			require.Len(t, heavy, 6)
+			require.Len(t, large, 6)
 			assert.Equal(t, ReasonMemory, refused.Reason)
 			assert.Equal(t, int64(72*mib), c.Status().MemoryBytes)
 			_, err := c.Admit(Ask{Table: shop, Keys: 1, MostBytes: mib / 2})
-			require.NoError(t, err, "a light lookup has the last quarter")
-			for _, p := range heavy {
+			require.NoError(t, err, "a small lookup has the last quarter")
+			for _, p := range large {
 				p.Release(Outcome{Answered: 50, Bytes: 4 * mib})
 			}
-			assert.Equal(t, int64(3*mib/2), c.Status().MemoryBytes, "that of the light one")
+			assert.Equal(t, int64(3*mib/2), c.Status().MemoryBytes, "that of the small one")
 		})
 	}
 }
 
 func TestOneAnswerMayTakeMoreThanThereIs(t *testing.T) {
-	c := learned(t, mib, mib, safeguards{})
+	c := learned(t, mib, mib)
 	for range 2 {
 		p, err := c.Admit(Ask{Table: shop, Keys: 50})
 		require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestAFewGoFirst(t *testing.T) {
 				assert.EqualValues(t, tt.ended, ended.Load())
 				assert.EqualValues(t, 100-tt.ended, refused.Load())
 				assert.True(t, empty(c))
-				assert.Zero(t, c.memory)
+				assert.Zero(t, c.memory.Usage().Used)
 			})
 		})
 	}
@@ -166,11 +166,11 @@ func TestWaitingEndsWhateverBecomesOfTheFirst(t *testing.T) {
 	})
 }
 
-func TestSizesOutliveTheirPromise(t *testing.T) {
-	c := learned(t, 100*mib, mib, safeguards{})
+func TestSizesOutliveTheirSLO(t *testing.T) {
+	c := learned(t, 100*mib, mib)
 	limits := DefaultLimits()
 	limits.MaxMemory = 100 * mib
-	c.Replace(limits, map[string]Promise{shop: {Target: second, Percentile: 99}})
+	c.Replace(limits, map[string]SLO{shop: {Target: second, Percentile: 99}})
 	p, err := c.Admit(Ask{Table: shop, Keys: 2})
 	require.NoError(t, err)
 	assert.Equal(t, int64(6*mib), c.Status().MemoryBytes)
@@ -180,18 +180,17 @@ func TestSizesOutliveTheirPromise(t *testing.T) {
 func TestLargeKeysCountForMoreThanOne(t *testing.T) {
 	for name, tt := range map[string]struct {
 		perKey, keys int
-		without      safeguards
+		memory       int64
 		want         int
 	}{
-		"small ones":                     {450, 50, safeguards{}, 50},
-		"large ones":                     {8 * unitBytes, 5, safeguards{}, 40},
-		"no more than the least limit":   {4 * mib, 5, safeguards{}, 200},
-		"a large lookup of small ones":   {450, 500, safeguards{}, 500},
-		"control: whatever keys bring":   {8 * unitBytes, 5, safeguards{units: true}, 5},
-		"control: sizes are not watched": {8 * unitBytes, 5, safeguards{memory: true}, 5},
+		"small ones":                     {450, 50, 1 << 30, 50},
+		"large ones":                     {8 * unitBytes, 5, 1 << 30, 40},
+		"no more than the least limit":   {4 * mib, 5, 1 << 30, 200},
+		"a large lookup of small ones":   {450, 500, 1 << 30, 500},
+		"control: sizes are not watched": {8 * unitBytes, 5, 0, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := learned(t, 1<<30, tt.perKey, tt.without)
+			c := learned(t, tt.memory, tt.perKey)
 			p, err := c.Admit(Ask{Table: shop, Keys: tt.keys})
 			require.NoError(t, err)
 			assert.Equal(t, tt.want, c.Status().InflightKeys)

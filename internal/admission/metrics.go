@@ -20,7 +20,7 @@ type metrics struct {
 
 // tableMetrics are the series of one table.
 type tableMetrics struct {
-	actions [RungStandard + 1]prometheus.Counter
+	actions [LevelStandard + 1]prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -34,7 +34,7 @@ func newMetrics() *metrics {
 		clientTotal: counters("qosproxy_admission_client_shed_total",
 			"Lookups that were refused before anyone was asked, by client of the configuration and by reason.", "client", "reason"),
 		actionsTotal: counters("qosproxy_ladder_actions_total",
-			"Lookups that a rung of the ladder has changed: hedges and optional those let start under it, batch and standard those refused.", "table", "rung"),
+			"Lookups that a step of the ladder has changed: hedges and optional those let start under it, batch and standard those refused.", "table", "rung"),
 	}
 	for p := range m.admitted {
 		m.admitted[p] = m.admittedTotal.WithLabelValues(identity.Priority(p).String())
@@ -47,7 +47,7 @@ func newMetrics() *metrics {
 
 func (m *metrics) table(name string) tableMetrics {
 	var t tableMetrics
-	for r := RungHedges; r <= RungStandard; r++ {
+	for r := LevelHedges; r <= LevelStandard; r++ {
 		t.actions[r] = m.actionsTotal.WithLabelValues(name, r.String())
 	}
 	return t
@@ -76,21 +76,23 @@ type collector struct{ controller *Controller }
 
 var (
 	limitDesc = prometheus.NewDesc("qosproxy_admission_limit_keys",
-		"Keys that may be under way; while it is contended, lookups of the highest priority that asks may use all of it, others less.", nil, nil)
-	inflightDesc = prometheus.NewDesc("qosproxy_admission_inflight_keys", "Keys of the lookups under way.", nil, nil)
-	memoryDesc   = prometheus.NewDesc("qosproxy_admission_memory_bytes", "Memory that the answers under way are likely to take.", nil, nil)
-	mostDesc     = prometheus.NewDesc("qosproxy_admission_memory_limit_bytes", "Memory that the answers under way may take; 0 without a limit.", nil, nil)
-	lookupsDesc  = prometheus.NewDesc("qosproxy_admission_inflight_lookups", "Lookups under way.", []string{"priority"}, nil)
-	rungDesc     = prometheus.NewDesc("qosproxy_ladder_rung",
-		"What the table gives up to keep its promise: 0 nothing, 1 hedges, 2 optional keys, 3 batch lookups, 4 standard lookups.", []string{"table"}, nil)
+		"Keys that may be in-flight; max_concurrency unless lookups are late.", nil, nil)
+	inflightDesc = prometheus.NewDesc("qosproxy_admission_inflight_keys", "Keys of the lookups in flight.", nil, nil)
+	memoryDesc   = prometheus.NewDesc("qosproxy_admission_memory_bytes", "Memory that requests being received, expected answers of hosts and unsent answers take.", nil, nil)
+	mostDesc     = prometheus.NewDesc("qosproxy_admission_memory_limit_bytes", "Memory that requests and answers may take; 0 without a limit.", nil, nil)
+	evictedDesc  = prometheus.NewDesc("qosproxy_memory_evictions_total",
+		"Requests and answers that were given up: there was no memory for them (memory), or their peer took too long to send or to receive them (slow).", []string{"reason"}, nil)
+	lookupsDesc = prometheus.NewDesc("qosproxy_admission_inflight_lookups", "Lookups in flight.", []string{"priority"}, nil)
+	rungDesc    = prometheus.NewDesc("qosproxy_ladder_rung",
+		"What the table gives up to meet its SLO: 0 nothing, 1 hedges, 2 optional keys, 3 batch lookups, 4 standard lookups.", []string{"table"}, nil)
 	burnDesc = prometheus.NewDesc("qosproxy_ladder_burn_rate",
-		"Share of lookups that were too slow relative to the share that may be, which moves the ladder; 0 below the least traffic that counts.",
+		"Share of lookups that were late relative to the share that may be, which moves the ladder; 0 below the least traffic that counts.",
 		[]string{"table", "window"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{limitDesc, inflightDesc, memoryDesc, mostDesc, lookupsDesc, rungDesc, burnDesc} {
+	for _, d := range []*prometheus.Desc{limitDesc, inflightDesc, memoryDesc, mostDesc, evictedDesc, lookupsDesc, rungDesc, burnDesc} {
 		to <- d
 	}
 }
@@ -105,11 +107,14 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	gauge(inflightDesc, float64(s.InflightKeys))
 	gauge(memoryDesc, float64(s.MemoryBytes))
 	gauge(mostDesc, float64(s.MaxMemoryBytes))
+	for reason, n := range c.controller.memory.Usage().Evicted {
+		to <- prometheus.MustNewConstMetric(evictedDesc, prometheus.CounterValue, float64(n), reason.String())
+	}
 	for name, n := range s.InflightLookups {
 		gauge(lookupsDesc, float64(n), name)
 	}
 	for name, t := range s.Tables {
-		gauge(rungDesc, float64(t.Rung), name)
+		gauge(rungDesc, float64(t.Level), name)
 		gauge(burnDesc, t.ShortBurn, name, "10s")
 		gauge(burnDesc, t.LongBurn, name, "1m")
 	}
@@ -119,14 +124,14 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 type Status struct {
 	// Enabled is false when nothing is refused.
 	Enabled bool `json:"enabled"`
-	// LimitKeys is how many keys may be under way, of which InflightKeys are.
+	// LimitKeys is how many keys may be in-flight, of which InflightKeys are.
 	LimitKeys    int `json:"limit_keys"`
 	InflightKeys int `json:"inflight_keys"`
-	// MemoryBytes is what the answers under way are likely to take, MaxMemoryBytes what
-	// they may; 0 without a limit.
+	// MemoryBytes is what requests being received, expected answers of hosts and unsent
+	// answers take, MaxMemoryBytes what they may; 0 without a limit.
 	MemoryBytes    int64 `json:"memory_bytes"`
 	MaxMemoryBytes int64 `json:"max_memory_bytes"`
-	// InflightLookups are the lookups under way by priority.
+	// InflightLookups are the lookups in-flight by priority.
 	InflightLookups map[string]int `json:"inflight_lookups"`
 	// Tables are the ladders by keyspace.table.
 	Tables map[string]TableStatus `json:"tables"`
@@ -134,9 +139,9 @@ type Status struct {
 
 // TableStatus is the ladder of one table.
 type TableStatus struct {
-	// Rung is 0 to 4, and Name what it gives up.
-	Rung Rung   `json:"rung"`
-	Name string `json:"gives_up"`
+	// Level is 0 to 4, and Name what it gives up.
+	Level Level  `json:"rung"`
+	Name  string `json:"gives_up"`
 	// ShortBurn and LongBurn are the burn rates over ten seconds and a minute.
 	ShortBurn float64 `json:"burn_rate_10s"`
 	LongBurn  float64 `json:"burn_rate_1m"`
@@ -149,20 +154,17 @@ func (c *Controller) Status() Status {
 	defer c.mu.Unlock()
 	s := Status{
 		Enabled: c.limits.Enabled, LimitKeys: int(c.load.limit), InflightKeys: c.load.inflight,
-		MemoryBytes: c.memory, MaxMemoryBytes: c.limits.MaxMemory,
+		MemoryBytes: c.memory.Usage().Used, MaxMemoryBytes: c.limits.MaxMemory,
 		InflightLookups: map[string]int{}, Tables: map[string]TableStatus{},
 	}
 	for class, n := range c.classes {
 		s.InflightLookups[identity.Priority(class).String()] = n
 	}
 	for name, t := range c.tables {
-		// A table that nobody asks for climbs down as well.
-		t.ladder.step(t.promise, c.limits.Ladder, c.without, now)
-		short, long := t.ladder.window(shortWindow, now), t.ladder.window(longWindow, now)
-		s.Tables[name] = TableStatus{
-			Rung: t.ladder.rung, Name: t.ladder.rung.String(),
-			ShortBurn: short.burn(t.promise, shortLeast), LongBurn: long.burn(t.promise, longLeast),
-		}
+		// A table that nobody asks for goes down as well.
+		t.ladder.step(c.limits.Ladder, now)
+		short, long := t.ladder.burns(now)
+		s.Tables[name] = TableStatus{Level: t.ladder.level, Name: t.ladder.level.String(), ShortBurn: short, LongBurn: long}
 	}
 	return s
 }

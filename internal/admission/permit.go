@@ -8,7 +8,7 @@ type Outcome struct {
 	// Answered is how many keys were found or not found.
 	Answered int
 	// Late is how many keys the hosts were too slow for: timed out, or refused
-	// because too much was under way at their hosts. Keys that failed, are too
+	// because too much was in-flight at their hosts. Keys that failed, are too
 	// large or have no replica left are not among them, since less load would not
 	// help them.
 	Late int
@@ -29,7 +29,10 @@ type Permit struct {
 	table  *table
 	began  time.Time
 	budget time.Duration
-	rung   Rung
+	// noted is set once the lookup has counted as evidence.
+	noted bool
+	// level is that of its table when it started.
+	level Level
 	// memory is what the answer is likely to take, in bytes. A scout finds that out,
 	// and a permit that waits has still to be told.
 	memory       int64
@@ -39,13 +42,13 @@ type Permit struct {
 	released     bool
 }
 
-// FewHedges reports whether the lookup should only be hedged away from hosts that
-// stand still. False for a nil Permit.
-func (p *Permit) FewHedges() bool { return p != nil && p.rung >= RungHedges }
+// FewHedges reports whether the lookup should only be hedged away from stalled
+// hosts. False for a nil Permit.
+func (p *Permit) FewHedges() bool { return p != nil && p.level >= LevelHedges }
 
 // ShedOptional reports whether the keys that the caller marked as optional should
 // be answered as SHED. False for a nil Permit.
-func (p *Permit) ShedOptional() bool { return p != nil && p.rung >= RungOptional }
+func (p *Permit) ShedOptional() bool { return p != nil && p.level >= LevelOptional }
 
 // Release ends the lookup. Only the first call counts, so that a deferred one
 // covers the paths that know no outcome; a nil Permit has nothing to release.
@@ -63,15 +66,15 @@ func (p *Permit) Release(o Outcome) {
 	p.released = true
 	took := now.Sub(p.began)
 	c.classes[p.class]--
-	c.load.leave(p, o, took, now)
+	c.load.leave(p, o, now)
 	p.client.leave(now)
 	c.unhold(p, o)
-	// The table is not the present one when its promise was replaced meanwhile.
+	// The table is not the present one when its SLO was replaced meanwhile.
 	if t := p.table; t != nil {
 		if o.Answered == p.ask.Keys {
-			t.need.observe(p.ask.Keys, took, now)
+			t.fastest.observe(p.ask.Keys, took, now)
 		}
-		t.ladder.observe(p.class, o.Late > 0 || took > t.promise.Target, now)
+		t.ladder.seconds.add(p.class, o.Late > 0 || took > t.slo.Target, t.slo.slack(), now)
 	}
 	c.advance(now)
 }

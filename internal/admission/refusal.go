@@ -7,17 +7,17 @@ type Reason string
 
 // The reasons, in the order in which they are looked at.
 const (
-	// ReasonConcurrency means that the client has as many lookups under way as
+	// ReasonConcurrency means that the client has as many lookups in-flight as
 	// it may.
 	ReasonConcurrency Reason = "client_concurrency"
-	// ReasonLadder means that the table breaks its promise, and lookups of this
+	// ReasonLadder means that the table is late beyond its SLO, and lookups of this
 	// priority give way to others.
 	ReasonLadder Reason = "ladder"
 	// ReasonDeadline means that lookups of the table need longer than is left.
 	ReasonDeadline Reason = "deadline"
-	// ReasonOverload means that the hosts do not keep up with what is under way.
+	// ReasonOverload means that the hosts do not keep up with what is in-flight.
 	ReasonOverload Reason = "overload"
-	// ReasonMemory means that the answers under way take all the memory that they may.
+	// ReasonMemory means that requests and answers take all the memory that they may.
 	ReasonMemory Reason = "memory"
 	// ReasonRate means that the client has used up its keys per second.
 	ReasonRate Reason = "client_rate"

@@ -1,6 +1,6 @@
-// Package app is the only wiring: it builds every part of the proxy from the
-// configuration, in the order in which a lookup passes them, and ends them in
-// reverse. It decides who knows whom, and nothing else.
+// Package app decides which parts of the proxy know each other, and nothing else. It
+// builds every part from the configuration, in the order in which a lookup passes
+// them, and stops them in reverse.
 package app
 
 import (
@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -20,9 +21,13 @@ import (
 	"github.com/qosproxy/qosproxy/internal/admission"
 	"github.com/qosproxy/qosproxy/internal/cassandra"
 	"github.com/qosproxy/qosproxy/internal/config"
+	"github.com/qosproxy/qosproxy/internal/cost"
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/incident"
 	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/memory"
+	"github.com/qosproxy/qosproxy/internal/merge"
 	"github.com/qosproxy/qosproxy/internal/reload"
 	"github.com/qosproxy/qosproxy/internal/server"
 	"github.com/qosproxy/qosproxy/internal/sla"
@@ -43,6 +48,10 @@ type Options struct {
 	// Hangup has everything read again at once; nil never does.
 	Hangup <-chan os.Signal
 
+	// OwnProcess lets the proxy set the memory limit of the runtime, where there is none,
+	// and when it collects garbage.
+	OwnProcess bool
+
 	// reloadInterval is how often files are looked at; 0 means the default.
 	reloadInterval time.Duration
 }
@@ -56,15 +65,22 @@ type App struct {
 	log     *slog.Logger
 
 	access    atomic.Pointer[cassandra.Access]
+	incidents *incident.Log
 	cluster   *cassandra.Cluster
+	meter     *cost.Meter
+	merge     *merge.Reader
 	executor  *executor.Executor
 	admission *admission.Controller
+	memory    *memory.Budget
 	lookups   *lookup.Service
 	recorder  *sla.Recorder
 	clients   *identity.Registry
 	board     *status.Board
 	server    *server.Server
 	reloader  *reload.Reloader
+	// memoryLimit is what the runtime was told before the proxy began, in bytes;
+	// math.MaxInt64 for nothing.
+	memoryLimit int64
 	// stops end what Start began, in the order in which it began.
 	stops []func(context.Context) error
 }
@@ -75,7 +91,8 @@ func New(cfg *config.Config, options Options) *App {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	a := &App{started: cfg, options: options}
+	a := &App{started: cfg, options: options, memoryLimit: debug.SetMemoryLimit(-1)}
+	a.memory = memory.New(a.budget(cfg))
 	a.board = status.New(boardSource{a})
 	a.log = slog.New(a.board.Log(log.Handler()))
 	a.cfg.Store(cfg)
@@ -98,6 +115,9 @@ func (a *App) Start(ctx context.Context) (err error) {
 		buildInfo(a.options),
 	)
 
+	if a.incidents, err = incident.New(a.log, registry); err != nil {
+		return err
+	}
 	tracer := a.trace(ctx, registry)
 	// First, so that a file which changes while the parts below read theirs is
 	// read again.
@@ -110,17 +130,28 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	a.access.Store(&cassandra.Access{Username: settings.Username, Password: settings.Password, TLS: settings.TLS})
 	settings.Access = func() cassandra.Access { return *a.access.Load() }
-	settings.Registerer = registry
+	settings.Registerer, settings.Incidents = registry, a.incidents
 	if a.cluster, err = cassandra.Open(ctx, settings); err != nil {
 		return err
 	}
 	a.onStop(func(context.Context) error { a.cluster.Close(); return nil })
 
+	a.meter = cost.NewMeter(a.cluster)
+	a.meter.SetBudgets(groupBudgets(a.started))
+	registry.MustRegister(a.meter)
+	if a.merge, err = merge.New(merge.Config{
+		Reader: a.meter, Expected: a.meter.Expected, Ring: a.cluster.Ring, Registerer: registry, Incidents: a.incidents,
+	}); err != nil {
+		return fmt.Errorf("register the metrics of statements: %w", err)
+	}
 	a.executor = executor.New(executor.Config{
-		Reader:     a.cluster,
+		Reader:     a.merge,
+		GroupSize:  a.meter.GroupSize,
 		Ring:       a.cluster.Ring,
 		Logger:     a.log,
 		Registerer: registry,
+		Incidents:  a.incidents,
+		Avoidance:  avoidance(),
 	})
 	a.onStop(func(context.Context) error { a.executor.Close(); return nil })
 
@@ -130,13 +161,19 @@ func (a *App) Start(ctx context.Context) (err error) {
 		Schema:    a.cluster.Schema,
 		Executor:  a.executor,
 		LocalRack: a.started.Cassandra.LocalRack,
-		HotKeys:   a.started.Admin.HotKeys != "off",
+		HotKeys:   a.started.Admin.HotKeys != config.HotKeysOff,
+		Incidents: a.incidents,
 	})
 	if a.recorder, err = sla.New(registry, targets(a.started)); err != nil {
 		return err
 	}
+	a.boundHeap(a.started)
+	if a.options.OwnProcess {
+		stop := keepHeap()
+		a.onStop(func(context.Context) error { stop(); return nil })
+	}
 	if a.admission, err = admission.New(admission.Config{
-		Limits: admissionLimits(a.started), Tables: promises(a.started), Registerer: registry,
+		Limits: a.admissionLimits(a.started), Tables: slos(a.started), Registerer: registry, Memory: a.memory,
 	}); err != nil {
 		return err
 	}
@@ -147,23 +184,18 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	a.run(ctx, a.clients.Follow)
 
-	a.server = server.New(serverConfig(a.started, a.options.Version), server.Deps{
+	a.server = server.New(serverConfig(a.started), server.Deps{
 		Lookup:     a.lookups,
 		Admission:  a.admission,
+		Memory:     a.memory,
 		Ready:      a.NotReady,
 		Observer:   server.ObserverFunc(a.observe),
 		Clients:    a.clients,
 		Audit:      identity.NewAudit(registry, a.log),
-		Gatherer:   registry,
+		Pages:      a.pages(registry),
 		Registerer: registry,
-		Hosts:      func() any { return a.executor.Health() },
-		SLA:        func() any { return a.recorder.Status() },
-		HotKeys:    a.lookups.HotKeys,
-		Config:     func() any { return a.configStatus() },
-		Board:      a.board,
-		YAML:       func() ([]byte, error) { return a.cfg.Load().YAML() },
-		LogLevel:   a.options.Level,
 		Log:        a.log,
+		Incidents:  a.incidents,
 		Tracer:     tracer,
 	})
 	if err := a.server.Start(ctx); err != nil {
@@ -181,7 +213,7 @@ func (a *App) run(ctx context.Context, do func(context.Context)) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		do(background)
+		a.incidents.Keep(background, "background work", do)
 	}()
 	a.onStop(func(context.Context) error {
 		stop()
@@ -193,7 +225,7 @@ func (a *App) run(ctx context.Context, do func(context.Context)) {
 // onStop registers what ends the step that has just begun.
 func (a *App) onStop(stop func(context.Context) error) { a.stops = append(a.stops, stop) }
 
-// Stop ends the proxy: requests under way are answered until ctx ends. What was
+// Stop ends the proxy: requests in-flight are answered until ctx ends. What was
 // started last ends first.
 func (a *App) Stop(ctx context.Context) error {
 	var errs []error
@@ -205,7 +237,7 @@ func (a *App) Stop(ctx context.Context) error {
 }
 
 // Run starts the proxy and serves until ctx ends. Then it turns not ready, waits
-// shutdown.delay for balancers to notice, and answers what is under way for at
+// shutdown.delay for balancers to notice, and answers what is in-flight for at
 // most shutdown.timeout. The error is nil after an orderly end.
 func (a *App) Run(ctx context.Context) error {
 	if err := a.Start(ctx); err != nil {
@@ -228,15 +260,22 @@ func (a *App) Run(ctx context.Context) error {
 
 // NotReady returns why lookups cannot be answered, empty when they can.
 func (a *App) NotReady() string {
-	status := a.cluster.Status()
+	return notReady(a.cluster.Status(), a.cluster.Ring() != nil, a.cluster.Schema() != nil)
+}
+
+// notReady judges by what a lookup needs: a cluster that answers, a ring and a schema.
+func notReady(status cassandra.Status, ring, schema bool) string {
 	switch {
-	case status.Ready:
-		return ""
-	case status.Reason == "":
-		return "connecting to the cluster"
-	default:
+	case !status.Ready && status.Reason != "":
 		return status.Reason
+	case !status.Ready:
+		return "connecting to the cluster"
+	case !ring:
+		return "the ring of the cluster is not known yet"
+	case !schema:
+		return "the schema of the cluster is not known yet"
 	}
+	return ""
 }
 
 // Percentiles returns the latencies of a table over a window of up to five

@@ -96,7 +96,7 @@ func benchKeys() []string {
 }
 
 // serve starts the parts of a proxy whose rows come from memory. With full, what it
-// has under way is all that may be.
+// has in-flight is all that may be.
 func serve(b *testing.B, full bool) *server.Server {
 	snapshot := benchRing(b)
 	products, row := benchTable()

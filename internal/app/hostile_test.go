@@ -208,7 +208,7 @@ func (p *hostileProxy) overGRPC(t *rapid.T, token string) string {
 	return fmt.Sprint(resp, header, trailer, err, status.Convert(err).Details())
 }
 
-// Nothing that a client of either door sees of an error holds a key, a secret or an
+// Nothing that a client of either listener sees of an error holds a key, a secret or an
 // address, whatever the hosts said.
 func TestNoErrorTellsAKeyASecretOrAnAddress(t *testing.T) {
 	p := startHostile(t, false)
@@ -216,9 +216,9 @@ func TestNoErrorTellsAKeyASecretOrAnAddress(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p.fails = hostileError(t)
 		token := "Bearer " + rapid.SampledFrom([]string{markSecret, markSecret, markSecret, "wrong" + markSecret}).Draw(t, "token")
-		for door, answer := range map[string]string{"http": p.overHTTP(t, token), "grpc": p.overGRPC(t, token)} {
+		for listener, answer := range map[string]string{"http": p.overHTTP(t, token), "grpc": p.overGRPC(t, token)} {
 			if mark := leaked(answer); mark != "" {
-				t.Fatalf("%s: %q in %s", door, mark, answer)
+				t.Fatalf("%s: %q in %s", listener, mark, answer)
 			}
 			for _, word := range []string{"UNAVAILABLE", "SHED", "FAILED", "TIMED_OUT", "INVALID_ARGUMENT", "UNAUTHENTICATED"} {
 				if strings.Contains(answer, word) {

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,77 +24,109 @@ var allowed = map[string][]string{
 	"api/qosproxy":       {"api/qosproxy/v1"},
 	"api/qosproxy/cql":   {"api/qosproxy", "api/qosproxy/v1"},
 	"api/qosproxy/v1":    {},
-	"internal/partition": {},
+	"internal/partition": {"internal/schema"},
 	"internal/cqltype":   {},
 	"internal/schema":    {"internal/cqltype"},
+	"internal/explain":   {"api/qosproxy/v1"},
 	"internal/ring":      {},
 	"internal/planner":   {"internal/ring"},
 	"internal/hedge":     {},
-	"internal/executor":  {"internal/hedge", "internal/partition", "internal/planner", "internal/ring", "internal/schema"},
+	"internal/executor":  {"internal/hedge", "internal/incident", "internal/partition", "internal/planner", "internal/ring", "internal/schema"},
+	"internal/cost":      {"internal/executor", "internal/hedge", "internal/partition"},
+	"internal/merge":     {"internal/executor", "internal/identity", "internal/incident", "internal/partition", "internal/ring", "internal/schema"},
 	"internal/coalesce":  {"internal/partition", "internal/schema"},
 	"internal/hotkeys":   {"internal/partition"},
-	"internal/lookup":    {"internal/coalesce", "internal/executor", "internal/hedge", "internal/hotkeys", "internal/partition", "internal/planner", "internal/ring", "internal/schema"},
-	"internal/cassandra": {"internal/cqltype", "internal/executor", "internal/partition", "internal/ring", "internal/schema", "internal/secret"},
-	"internal/sla":       {},
-	"internal/status":    {},
+	"internal/lookup":    {"internal/coalesce", "internal/executor", "internal/hedge", "internal/hotkeys", "internal/incident", "internal/partition", "internal/planner", "internal/ring", "internal/schema"},
+	"internal/cassandra": {"internal/cqltype", "internal/executor", "internal/incident", "internal/partition", "internal/ring", "internal/schema", "internal/secret"},
+	"internal/sla":       {"internal/lookup"},
+	"internal/status":    {"internal/lookup"},
 	"internal/tracing":   {"internal/executor", "internal/lookup", "internal/partition"},
 	"internal/identity":  {},
-	"internal/admission": {"internal/identity"},
+	"internal/incident":  {},
+	"internal/admission": {"internal/identity", "internal/lookup", "internal/memory", "internal/partition"},
+	"internal/admin":     {"internal/lookup", "internal/ring", "internal/schema", "internal/status"},
+	"internal/memory":    {},
 	"internal/reload":    {},
 	"internal/secret":    {},
 	"internal/config":    {"internal/coalesce", "internal/hedge", "internal/identity", "internal/planner"},
-	"internal/server": {"api/qosproxy/v1", "internal/admission", "internal/cqltype", "internal/identity", "internal/lookup", "internal/partition", "internal/ring", "internal/schema",
-		"internal/status", "internal/tracing"},
-	"internal/devcluster": {"internal/cassandra"},
+	"internal/server": {"api/qosproxy/v1", "internal/admission", "internal/cqltype", "internal/explain", "internal/identity", "internal/incident", "internal/lookup", "internal/memory", "internal/partition", "internal/ring", "internal/schema",
+		"internal/tracing"},
 	"internal/standin": {"internal/cqltype", "internal/executor", "internal/lookup", "internal/partition", "internal/planner", "internal/ring",
 		"internal/schema", "internal/server"},
-	"internal/simulate": {"internal/executor", "internal/hedge", "internal/partition", "internal/planner", "internal/report",
-		"internal/ring", "internal/schema"},
-	"internal/app": {"internal/admission", "internal/cassandra", "internal/config", "internal/executor", "internal/hedge", "internal/identity", "internal/lookup",
+	"internal/app": {"internal/admin", "internal/admission", "internal/cassandra", "internal/config", "internal/cost", "internal/executor", "internal/hedge", "internal/identity", "internal/incident", "internal/lookup", "internal/memory", "internal/merge",
 		"internal/partition", "internal/planner", "internal/reload", "internal/ring", "internal/secret", "internal/server", "internal/sla", "internal/status", "internal/tracing"},
-	"internal/report":   {},
-	"deploy/bench":      {},
+	"internal/timeline": {"internal/terminal"},
+	"internal/terminal": {},
+	"internal/command":  {"internal/config", "internal/terminal"},
 	"deploy/prometheus": {},
-	"internal/timeline": {},
-	"internal/bench": {"api/qosproxy/v1", "internal/cassandra", "internal/cqltype", "internal/executor", "internal/hedge", "internal/lookup",
-		"internal/partition", "internal/planner", "internal/report", "internal/schema"},
-	"internal/experiment":   {"deploy/bench", "internal/bench", "internal/cassandra", "internal/devcluster", "internal/report", "internal/ring"},
-	"internal/acceptance":   {},
-	"internal/chaos":        {},
-	"internal/chaos/report": {"internal/chaos"},
-	"cmd/qosproxy": {"api/qosproxy", "api/qosproxy/v1", "deploy/bench", "internal/app", "internal/bench", "internal/cassandra", "internal/config", "internal/cqltype",
-		"internal/devcluster", "internal/experiment", "internal/identity", "internal/partition", "internal/report", "internal/ring", "internal/schema",
-		"internal/status", "internal/timeline"},
+	"cmd/qosproxy": {"api/qosproxy", "api/qosproxy/v1", "internal/app", "internal/cassandra", "internal/command", "internal/config", "internal/cqltype",
+		"internal/explain", "internal/identity", "internal/partition", "internal/ring", "internal/schema", "internal/status", "internal/terminal", "internal/timeline"},
+}
+
+// lab is the module of what measures the product and is no part of it; standin is a proxy
+// for tests.
+const lab, standin = "internal/lab", "internal/standin"
+
+// listed is a package as go list describes it.
+type listed struct {
+	ImportPath                         string
+	Imports, TestImports, XTestImports []string
 }
 
 func TestImportsFollowTheMap(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", module+"...").Output()
+	// With -e a package that cannot be found is listed too: one of the lab cannot be.
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-e", "-tags", "chaos,lab", "-json=ImportPath,Imports,TestImports,XTestImports", module+"...").Output()
 	require.NoError(t, err)
 
 	seen := 0
 	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var pkg struct {
-			ImportPath string
-			Imports    []string
-		}
+		var pkg listed
 		err := decoder.Decode(&pkg)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		require.NoError(t, err)
 		seen++
-		name := strings.TrimPrefix(pkg.ImportPath, module)
-		may, listed := allowed[name]
-		if !listed {
-			t.Errorf("package %s is not on the map: add it to allowed with the packages it may import", name)
-			continue
-		}
-		for _, path := range pkg.Imports {
-			to, ours := strings.CutPrefix(path, module)
-			if ours && !slices.Contains(may, to) {
-				t.Errorf("package %s imports %s, which the map does not allow", name, to)
-			}
+		for _, mistake := range mistakes(pkg) {
+			t.Error(mistake)
 		}
 	}
 	require.NotZero(t, seen, "go list found no package")
+}
+
+// mistakes are the imports of a package that the map does not allow.
+func mistakes(pkg listed) []string {
+	name := strings.TrimPrefix(pkg.ImportPath, module)
+	may, known := allowed[name]
+	if !known {
+		return []string{"package " + name + " is not on the map: add it to allowed with the packages it may import"}
+	}
+	var found []string
+	for _, path := range pkg.Imports {
+		to, ours := strings.CutPrefix(path, module)
+		if ours && !slices.Contains(may, to) {
+			found = append(found, "package "+name+" imports "+to+", which the map does not allow")
+		}
+	}
+	for _, path := range slices.Concat(pkg.TestImports, pkg.XTestImports) {
+		if to, ours := strings.CutPrefix(path, module); ours && strings.HasPrefix(to, lab) {
+			found = append(found, "a test of package "+name+" imports "+to+": tests that need the lab stand in the lab")
+		}
+	}
+	return found
+}
+
+func TestTheMapKeepsTheLabOutOfTheProduct(t *testing.T) {
+	for name, may := range allowed {
+		for _, to := range may {
+			assert.False(t, strings.HasPrefix(to, lab), "package %s may import %s", name, to)
+			assert.NotEqual(t, standin, to, "package %s: only tests import it", name)
+		}
+	}
+	// A program and a test that import the lab are mistakes.
+	assert.Len(t, mistakes(listed{ImportPath: module + "cmd/qosproxy", Imports: []string{module + "internal/lab/bench"}}), 1)
+	assert.Len(t, mistakes(listed{ImportPath: module + "internal/server", XTestImports: []string{module + "internal/lab/devcluster"}}), 1)
+	text, err := os.ReadFile("../../go.mod")
+	require.NoError(t, err)
+	assert.NotContains(t, string(text), module+lab, "the product's go.mod does not require the lab")
 }

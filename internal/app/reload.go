@@ -11,6 +11,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/cassandra"
 	"github.com/qosproxy/qosproxy/internal/config"
 	"github.com/qosproxy/qosproxy/internal/reload"
+	"github.com/qosproxy/qosproxy/internal/status"
 )
 
 // applier prepares what a part of the proxy makes of a configuration that takes
@@ -35,7 +36,7 @@ func (a *App) applyAccess(_, next *config.Config) (func(), error) {
 // applyServer has new connections from clients meet the certificates that the
 // files hold now, and the limits.
 func (a *App) applyServer(_, next *config.Config) (func(), error) {
-	return a.server.Prepare(serverConfig(next, a.options.Version))
+	return a.server.Prepare(serverConfig(next))
 }
 
 func (a *App) applyTargets(_, next *config.Config) (func(), error) {
@@ -43,7 +44,10 @@ func (a *App) applyTargets(_, next *config.Config) (func(), error) {
 }
 
 func (a *App) applyTables(_, next *config.Config) (func(), error) {
-	return func() { a.lookups.SetTables(lookupSettings(next)) }, nil
+	return func() {
+		a.meter.SetBudgets(groupBudgets(next))
+		a.lookups.SetTables(lookupSettings(next))
+	}, nil
 }
 
 // applyClients has requests from now on ruled by the clients of the configuration.
@@ -51,9 +55,12 @@ func (a *App) applyClients(_, next *config.Config) (func(), error) {
 	return a.clients.Prepare(members(next))
 }
 
-// applyAdmission puts limits and promises in force; what is under way goes on.
+// applyAdmission puts limits and SLOs in force; what is in-flight goes on.
 func (a *App) applyAdmission(_, next *config.Config) (func(), error) {
-	return func() { a.admission.Replace(admissionLimits(next), promises(next)) }, nil
+	return func() {
+		a.boundHeap(next)
+		a.admission.Replace(a.admissionLimits(next), slos(next))
+	}, nil
 }
 
 // applyLogLevel leaves a level that was set at /log/level as it is until the
@@ -137,22 +144,10 @@ func (a *App) load() ([]string, error) {
 	return next.Files(), nil
 }
 
-// configStatus is the configuration on /status.
-type configStatus struct {
-	File string `json:"file,omitempty"`
-	// Hash is equal where configurations are.
-	Hash   string    `json:"hash"`
-	Loaded time.Time `json:"loaded"`
-	// NeedRestart are the keys whose value differs from that of the start and
-	// that need a new one to take effect.
-	NeedRestart []string `json:"need_restart,omitempty"`
-	// Error is why the files as they are now are not in use.
-	Error string `json:"error,omitempty"`
-}
-
-func (a *App) configStatus() configStatus {
+// configStatus returns the configuration in use.
+func (a *App) configStatus() status.Config {
 	cfg, last := a.cfg.Load(), a.reloader.Status()
-	out := configStatus{File: cfg.File(), Hash: cfg.Digest(), Loaded: last.At.UTC(), NeedRestart: needRestart(a.started, cfg)}
+	out := status.Config{File: cfg.File(), Hash: cfg.Digest(), Loaded: last.At.UTC(), NeedRestart: needRestart(a.started, cfg)}
 	if last.Err != nil {
 		out.Error = last.Err.Error()
 	}

@@ -23,8 +23,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/qosproxy/qosproxy/internal/admin"
 	"github.com/qosproxy/qosproxy/internal/admission"
 	"github.com/qosproxy/qosproxy/internal/config"
+	"github.com/qosproxy/qosproxy/internal/cost"
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
@@ -83,19 +85,21 @@ func startReloadable(t *testing.T) *reloadable {
 			return results, nil
 		}),
 	})
+	r.meter = cost.NewMeter(nil)
 	r.lookups = lookup.New(lookup.Config{
 		Tables: lookupSettings(cfg), Ring: func() *ring.Ring { return snapshot }, Schema: func() *schema.Schema { return tables }, Executor: r.executor,
 	})
 	r.recorder, err = sla.New(nil, targets(cfg))
 	require.NoError(t, err)
 	r.clients = identity.NewRegistry(nil, nil)
-	r.admission, err = admission.New(admission.Config{Limits: admissionLimits(cfg), Tables: promises(cfg)})
+	r.admission, err = admission.New(admission.Config{Limits: limitsOf(cfg, 1<<30), Tables: slos(cfg)})
 	require.NoError(t, err)
 	r.reloader, err = reload.New(r.reloads(prometheus.NewRegistry()))
 	require.NoError(t, err)
 	anywhere := server.Listener{Address: "127.0.0.1:0"}
 	r.server = server.New(server.Config{GRPC: anywhere, HTTP: anywhere, Admin: anywhere}, server.Deps{
-		Lookup: r.lookups, Admission: r.admission, Observer: server.ObserverFunc(r.observe), Config: func() any { return r.configStatus() },
+		Lookup: r.lookups, Admission: r.admission, Observer: server.ObserverFunc(r.observe),
+		Pages: admin.New(admin.Config{}, admin.Deps{Lookup: r.lookups, NotReady: func() string { return "" }, Config: func() any { return r.configStatus() }}),
 	})
 	require.NoError(t, r.server.Start(t.Context()))
 	return r

@@ -15,6 +15,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/admission"
 	"github.com/qosproxy/qosproxy/internal/cassandra"
 	"github.com/qosproxy/qosproxy/internal/config"
+	"github.com/qosproxy/qosproxy/internal/cost"
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
@@ -90,7 +91,7 @@ func lookupSettings(cfg *config.Config) []lookup.Settings {
 			Keyspace:         t.Name.Keyspace,
 			Table:            t.Name.Table,
 			Columns:          t.Columns,
-			Consistency:      string(s.Consistency),
+			Consistency:      partition.Level(s.Consistency),
 			Timeout:          s.Timeout,
 			SpeculativeRetry: s.SpeculativeRetry,
 			HedgeBudget:      float64(s.HedgeBudget),
@@ -100,6 +101,7 @@ func lookupSettings(cfg *config.Config) []lookup.Settings {
 			MaxRowsPerKey:    s.MaxRowsPerKey,
 			MaxResponseBytes: int(s.MaxResponseBytes),
 			Coalesce:         s.Coalesce,
+			Alone:            s.Merge == config.MergeOff,
 		}
 	}
 	return out
@@ -136,42 +138,75 @@ func targets(cfg *config.Config) map[string]sla.Target {
 	return out
 }
 
+// groupBudgets returns how long the groups of each table may take.
+func groupBudgets(cfg *config.Config) map[string]time.Duration {
+	out := make(map[string]time.Duration, len(cfg.Tables))
+	for name, t := range targets(cfg) {
+		out[name] = t.OperateAt
+	}
+	for i := range cfg.Tables {
+		name := cfg.Tables[i].Name.String()
+		out[name] = cost.Budget(cfg.Effective(&cfg.Tables[i]).SpeculativeRetry, out[name])
+	}
+	return out
+}
+
 // admissionLimits returns what the configuration says of admission.
-func admissionLimits(cfg *config.Config) admission.Limits {
+func (a *App) admissionLimits(cfg *config.Config) admission.Limits {
+	return limitsOf(cfg, a.budget(cfg))
+}
+
+func limitsOf(cfg *config.Config, memory int64) admission.Limits {
 	a := cfg.Admission
 	return admission.Limits{
 		Enabled:        a.Enabled,
 		MinConcurrency: a.MinConcurrency,
 		MaxConcurrency: a.MaxConcurrency,
-		MaxMemory:      answerMemory(a.MaxMemory),
+		MaxMemory:      memory,
 		Ladder:         admission.Ladder{Hedges: a.Ladder.Hedges, Optional: a.Ladder.Optional, Batch: a.Ladder.Batch, Standard: a.Ladder.Standard},
 	}
 }
 
-// answerMemory returns how many bytes the answers under way may take. The other half
-// is for the runtime, the ring, connections and garbage.
-func answerMemory(given config.Bytes) int64 {
-	limit := debug.SetMemoryLimit(-1)
-	switch {
+// budget returns how many bytes requests and answers may take. The other half of what
+// the process has is for the runtime, the ring, connections and garbage.
+func (a *App) budget(cfg *config.Config) int64 {
+	switch given := cfg.Admission.MaxMemory; {
 	case given > 0:
 		return int64(given)
-	case limit == math.MaxInt64:
+	case a.memoryLimit == math.MaxInt64:
 		return admission.DefaultLimits().MaxMemory
 	}
-	return limit / 2
+	return a.memoryLimit / 2
 }
 
-// promises returns what admission holds the lookups of each table to.
-func promises(cfg *config.Config) map[string]admission.Promise {
-	out := make(map[string]admission.Promise, len(cfg.Tables))
+const (
+	// besidesBudget is what the process takes beside requests and answers, in bytes.
+	besidesBudget = 64 << 20
+	// leastMemory is the least limit that the runtime is given, in bytes: below, it would
+	// collect garbage all the time.
+	leastMemory = 192 << 20
+)
+
+// boundHeap has the runtime collect garbage before the heap is much larger than the
+// budget; by itself it lets the heap grow to twice what is in use. A limit from outside
+// stays.
+func (a *App) boundHeap(cfg *config.Config) {
+	if a.options.OwnProcess && a.memoryLimit == math.MaxInt64 {
+		debug.SetMemoryLimit(max(a.budget(cfg)+besidesBudget, leastMemory))
+	}
+}
+
+// slos returns what admission holds the lookups of each table to.
+func slos(cfg *config.Config) map[string]admission.SLO {
+	out := make(map[string]admission.SLO, len(cfg.Tables))
 	for name, t := range targets(cfg) {
-		out[name] = admission.Promise{Target: t.Target, Percentile: t.Percentile}
+		out[name] = admission.SLO{Target: t.Target, Percentile: t.Percentile}
 	}
 	return out
 }
 
 // serverConfig returns where and how to listen.
-func serverConfig(cfg *config.Config, version string) server.Config {
+func serverConfig(cfg *config.Config) server.Config {
 	l := cfg.Listen
 	listener := func(address string, t config.ServerTLS) server.Listener {
 		return server.Listener{
@@ -192,14 +227,11 @@ func serverConfig(cfg *config.Config, version string) server.Config {
 			IdleTimeout:      l.IdleTimeout,
 			MaxConnectionAge: l.MaxConnectionAge,
 		},
-		Pprof:        l.Pprof,
-		ClearHotKeys: cfg.Admin.HotKeys == "clear",
-		Version:      version,
 	}
 }
 
 // observe hands a finished lookup to the SLA and to the board.
-func (a *App) observe(ctx context.Context, table string, keys int, code string, d time.Duration, resp *lookup.Response) {
+func (a *App) observe(ctx context.Context, table string, keys int, code lookup.Code, d time.Duration, resp *lookup.Response) {
 	o := &sla.Lookup{Table: table, Keys: keys, Code: code, Duration: d, TraceID: server.TraceID(ctx)}
 	if resp != nil {
 		o.Groups, o.Coalesced = resp.Stats.Groups, resp.Stats.Coalesced

@@ -24,7 +24,7 @@ func TestStatusesAreCountedUnderTheirName(t *testing.T) {
 // is handed on.
 func TestTheDefaultsOfAdmissionAreThoseOfTheConfiguration(t *testing.T) {
 	cfg := config.Default()
-	assert.Equal(t, admission.DefaultLimits(), admissionLimits(&cfg))
+	assert.Equal(t, admission.DefaultLimits(), limitsOf(&cfg, 1<<30))
 }
 
 func TestOneTableAtNodeLocalIsEnough(t *testing.T) {

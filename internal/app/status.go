@@ -2,15 +2,40 @@ package app
 
 import (
 	"context"
+	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/qosproxy/qosproxy/internal/admin"
+	"github.com/qosproxy/qosproxy/internal/config"
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/merge"
 	"github.com/qosproxy/qosproxy/internal/sla"
 	"github.com/qosproxy/qosproxy/internal/status"
 )
 
-// nowWindow is the window called now: the slice of 10 s under way and the one before.
+// pages returns the operators' pages.
+func (a *App) pages(gatherer prometheus.Gatherer) http.Handler {
+	cfg := admin.Config{Version: a.options.Version, Pprof: a.started.Listen.Pprof, ClearHotKeys: a.started.Admin.HotKeys == config.HotKeysClear}
+	return admin.New(cfg, admin.Deps{
+		Lookup:    a.lookups,
+		NotReady:  func() string { return a.server.NotReady() },
+		Gatherer:  gatherer,
+		Hosts:     func() any { return a.hostStatus() },
+		SLA:       func() any { return a.slaStatus() },
+		Config:    func() any { return a.configStatus() },
+		Admission: func() any { return a.admission.Status() },
+		Board:     a.board,
+		YAML:      func() ([]byte, error) { return a.cfg.Load().YAML() },
+		HotKeys:   a.lookups.HotKeys,
+		LogLevel:  a.options.Level,
+		Log:       a.log,
+	})
+}
+
+// nowWindow is the window called now: the current slice of 10 s and the one before.
 const nowWindow = 20 * time.Second
 
 // note hands a finished lookup to the board.
@@ -28,31 +53,71 @@ type boardSource struct{ *App }
 func (b boardSource) Fill(s *status.Snapshot) {
 	b.fillTables(s)
 	b.fillRing(s)
-	c := b.configStatus()
-	s.Config = status.Config{File: c.File, Hash: c.Hash, Loaded: c.Loaded, NeedRestart: c.NeedRestart, Error: c.Error}
+	s.Config = b.configStatus()
 }
 
 func (b boardSource) fillTables(s *status.Snapshot) {
 	admitted := b.admission.Status()
 	s.Admission = &status.Admission{Enabled: admitted.Enabled, LimitKeys: admitted.LimitKeys, InflightKeys: admitted.InflightKeys}
+	sizes := b.meter.GroupSizes()
 	for _, name := range b.recorder.Tables() {
 		target, ok := b.recorder.Target(name)
 		if !ok {
 			continue // a reload has just taken it away
 		}
-		t := status.Table{Name: name, Promise: &status.Promise{
+		t := status.Table{Name: name, Cost: costOf(sizes[name]), SLO: &status.SLO{
 			Percentile: target.Percentile, TargetMS: millis(target.Target), OperateAtMS: millis(target.OperateAt),
 			Now: b.window(name, nowWindow), Minute: b.window(name, sla.Minute), FiveMinutes: b.window(name, sla.FiveMinutes),
 		}}
-		if ladder := admitted.Tables[name]; ladder.Rung > 0 {
-			t.Rung, t.GivesUp = int(ladder.Rung), ladder.Name
+		if ladder := admitted.Tables[name]; ladder.Level > 0 {
+			t.Level, t.GivesUp = int(ladder.Level), ladder.Name
 		}
 		s.Tables = append(s.Tables, t)
 	}
 }
 
-func (b boardSource) window(table string, length time.Duration) status.Window {
-	p, _ := b.recorder.Snapshot(table, length)
+// hostStatus is a host on /status, with what waits for it.
+type hostStatus struct {
+	executor.HostHealth
+	Queue merge.Queue
+}
+
+func (a *App) hostStatus() []hostStatus {
+	var out []hostStatus
+	for _, h := range a.executor.Health() {
+		q, _ := a.merge.Queue(h.Host.ID)
+		out = append(out, hostStatus{h, q})
+	}
+	return out
+}
+
+// tableSLA is a table and its SLO on /status.
+type tableSLA struct {
+	Percentile  float64                  `json:"percentile"`
+	TargetMS    float64                  `json:"target_ms"`
+	OperateAtMS float64                  `json:"operate_at_ms"`
+	Windows     map[string]status.Window `json:"windows"`
+	status.Cost
+}
+
+// slaStatus returns every table with its SLO and how it is met.
+func (a *App) slaStatus() map[string]tableSLA {
+	out, sizes := map[string]tableSLA{}, a.meter.GroupSizes()
+	for _, name := range a.recorder.Tables() {
+		if target, ok := a.recorder.Target(name); ok {
+			out[name] = tableSLA{target.Percentile, millis(target.Target), millis(target.OperateAt),
+				map[string]status.Window{"1m": a.window(name, sla.Minute), "5m": a.window(name, sla.FiveMinutes)}, costOf(sizes[name])}
+		}
+	}
+	return out
+}
+
+func costOf(s executor.GroupSize) status.Cost {
+	return status.Cost{StatementCostMS: millis(s.StatementCost), KeyCostMS: millis(s.KeyCost), GroupSize: s.Keys}
+}
+
+func (a *App) window(table string, length time.Duration) status.Window {
+	p, _ := a.recorder.Snapshot(table, length)
 	return windowOf(p)
 }
 
@@ -89,10 +154,12 @@ func (b boardSource) fillRing(s *status.Snapshot) {
 			host.State = status.Remote
 		}
 		if now, ok := health[h.ID]; ok {
-			host.State = now.State.String()
+			host.State = status.HostState(now.State.String())
 			host.InflightKeys, host.InflightSubQueries = now.InflightKeys, now.InflightSubQueries
 			host.LatencyMS, host.OldestMS = millis(now.Latency), millis(now.OldestOutstanding)
 			host.Failures, host.ProbeInMS = now.Failures, millis(now.ProbeIn)
+			q, _ := b.merge.Queue(h.ID)
+			host.Statements, host.StatementLimit, host.Waiting = q.InFlight, q.Limit, q.Waiting
 			host.SubQueries, host.Hedges, host.HedgedAway = now.SubQueries, now.Hedges, now.HedgedAway
 		}
 		s.Hosts = append(s.Hosts, host)

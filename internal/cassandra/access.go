@@ -8,6 +8,7 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
+	"github.com/qosproxy/qosproxy/internal/incident"
 	"github.com/qosproxy/qosproxy/internal/secret"
 )
 
@@ -35,14 +36,16 @@ func (c Config) accessor() func() Access {
 
 // hostDialer connects to hosts with the access of the moment.
 type hostDialer struct {
-	dialer net.Dialer
-	access func() Access
+	dialer    net.Dialer
+	access    func() Access
+	incidents *incident.Log
 }
 
 var _ gocql.HostDialer = (*hostDialer)(nil)
 
 // DialHost implements gocql.HostDialer.
-func (d *hostDialer) DialHost(ctx context.Context, host *gocql.HostInfo) (*gocql.DialedHost, error) {
+func (d *hostDialer) DialHost(ctx context.Context, host *gocql.HostInfo) (dialed *gocql.DialedHost, err error) {
+	defer d.incidents.Catch(ctx, "connection to a host", &err)
 	if ip := host.ConnectAddress(); ip == nil || ip.IsUnspecified() || host.Port() == 0 {
 		return nil, fmt.Errorf("the host %s has no address to connect to", host.HostID())
 	}
@@ -55,7 +58,11 @@ func (d *hostDialer) DialHost(ctx context.Context, host *gocql.HostInfo) (*gocql
 		config = config.Clone()
 		config.InsecureSkipVerify = false
 	}
-	return gocql.WrapTLS(ctx, conn, host.HostnameAndPort(), config)
+	if dialed, err = gocql.WrapTLS(ctx, conn, host.HostnameAndPort(), config); err != nil {
+		return nil, err
+	}
+	dialed.Conn = newBufferedConn(dialed.Conn)
+	return dialed, nil
 }
 
 // authenticator returns what answers the challenge of a host, nil when there is

@@ -10,12 +10,16 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/qosproxy/qosproxy/internal/incident"
 )
 
 // Client is a plain session for administration: data definition and loading.
 // It is safe for concurrent use. The proxy's reads go through a Cluster.
 type Client struct {
-	session *gocql.Session
+	session   *gocql.Session
+	driver    gocql.ClusterConfig
+	incidents *incident.Log
 }
 
 // Connect opens a session to the cluster. It fails when no contact point
@@ -35,11 +39,11 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.LocalDC != "" {
 		d.HostFilter = gocql.DataCenterHostFilter(cfg.LocalDC)
 	}
-	s, err := newSession(ctx, d)
+	s, err := newSession(ctx, d, cfg.Incidents)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", strings.Join(cfg.endpoints(), ", "), err)
 	}
-	return &Client{session: s}, nil
+	return &Client{session: s, driver: *d, incidents: cfg.Incidents}, nil
 }
 
 // Close ends the session. Goroutines of the driver may linger for some
@@ -55,11 +59,50 @@ func (c *Client) Exec(ctx context.Context, cql string, args ...any) error {
 	return nil
 }
 
+// Define runs statements of data definition one after the other, and returns when all
+// live nodes agree on the schema. Nodes hear of each other's schema by gossip, once a
+// second: Exec waits for it after each statement, Define once. Later statements see what
+// the ones before have defined, since one node gets all of them.
+func (c *Client) Define(ctx context.Context, statements ...string) error {
+	d := c.driver
+	d.MaxWaitSchemaAgreement = time.Nanosecond // not after each
+	hasty, err := newSession(ctx, &d, c.incidents)
+	if err != nil {
+		return fmt.Errorf("define: %w", err)
+	}
+	defer hasty.Close()
+	var host gocql.UUID
+	if err := hasty.Query("SELECT host_id FROM system.local").ScanContext(ctx, &host); err != nil {
+		return fmt.Errorf("define: %w", err)
+	}
+	for i, cql := range statements {
+		session := hasty
+		if i == len(statements)-1 {
+			// The node that has run all of them is the one to ask whether the others agree.
+			session = c.session
+		}
+		if err := session.Query(cql).SetHostID(host.String()).ExecContext(ctx); err != nil {
+			return fmt.Errorf("%s: %w", headline(cql), err)
+		}
+	}
+	return nil
+}
+
 // Query runs one statement and returns all its rows, by column name, with the
 // driver's Go values: string, int, gocql.UUID, time.Time and so on. A null is
 // the zero value of its type.
 func (c *Client) Query(ctx context.Context, cql string, args ...any) ([]map[string]any, error) {
 	rows, err := c.session.Query(cql, args...).IterContext(ctx).SliceMap()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", headline(cql), err)
+	}
+	return rows, nil
+}
+
+// QueryAt is Query at the host with that id: for its virtual tables, which every node has
+// of its own.
+func (c *Client) QueryAt(ctx context.Context, host, cql string, args ...any) ([]map[string]any, error) {
+	rows, err := c.session.Query(cql, args...).SetHostID(host).IterContext(ctx).SliceMap()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", headline(cql), err)
 	}
@@ -97,7 +140,7 @@ func (c *Client) QueryRaw(ctx context.Context, cql string, args ...any) ([][][]b
 const loadAttempts = 4
 
 // Load runs one statement for each of rows, the arguments of one execution
-// each, with at most concurrency (at least 1) in flight. It stops at the first
+// each, with at most concurrency (at least 1) in-flight. It stops at the first
 // row that still fails after several attempts, so the statement should be
 // idempotent.
 func (c *Client) Load(ctx context.Context, cql string, rows iter.Seq[[]any], concurrency int) error {

@@ -29,14 +29,15 @@ type Cluster struct {
 	metrics  *metrics
 	inLimits inLimits
 	volumes  volumes
+	// columnSets bounds the number of statements.
+	columnSets columnSets
 	// nodeLocal is nil when no read wants NODE_LOCAL.
 	nodeLocal *nodeLocal
 
-	kicked   chan struct{}
-	requests chan chan error
-	stop     context.CancelCauseFunc
-	stopped  chan struct{}
-	closing  sync.WaitGroup
+	kicked  chan struct{}
+	stop    context.CancelCauseFunc
+	stopped chan struct{}
+	closing sync.WaitGroup
 
 	// keeper is touched by the goroutine of run alone.
 	keeper keeper
@@ -60,20 +61,24 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{
 		cfg: cfg, log: cfg.Logger,
-		kicked: make(chan struct{}, 1), requests: make(chan chan error), stopped: make(chan struct{}),
+		kicked: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	c.status.init("connecting to " + fmt.Sprint(cfg.endpoints()))
 	if cfg.NodeLocal {
 		c.nodeLocal = newNodeLocal(c.nodeLocalCluster(), c.log)
+		c.nodeLocal.incidents = cfg.Incidents
 	}
 	if c.metrics, err = newMetrics(c, cfg.Registerer); err != nil {
 		return nil, err
 	}
 	background, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	c.stop = stop
-	go c.run(background)
+	go func() {
+		defer close(c.stopped)
+		cfg.Incidents.Keep(background, "refresh of ring and schema", c.run)
+	}()
 	if c.nodeLocal != nil {
-		c.closing.Go(func() { c.nodeLocal.watch(background) })
+		c.closing.Go(func() { cfg.Incidents.Keep(background, "watch of NODE_LOCAL", c.nodeLocal.watch) })
 	}
 	return c, nil
 }
@@ -84,7 +89,7 @@ func (c *Cluster) Ring() *ring.Ring { return c.ring.Load() }
 // Schema returns the last snapshot of the schema, or nil before the first.
 func (c *Cluster) Schema() *schema.Schema { return c.schema.Load() }
 
-// Close ends the background work and the connections. Reads under way fail.
+// Close ends the background work and the connections. Reads in-flight fail.
 // It waits for the driver as far as the driver can be waited for; some of its
 // goroutines may linger for a second.
 func (c *Cluster) Close() {
@@ -97,40 +102,11 @@ func (c *Cluster) Close() {
 	c.metrics.unregister()
 }
 
-// Refresh takes new snapshots now and returns when they are there, or why they
-// could not be taken. A new ring may still wait for a second node to confirm it.
-func (c *Cluster) Refresh(ctx context.Context) error {
-	done := make(chan error, 1)
-	select {
-	case c.requests <- done:
-	case <-c.stopped:
-		return gocql.ErrSessionClosed
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-c.stopped:
-		return gocql.ErrSessionClosed
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // run connects and refreshes until ctx ends.
 func (c *Cluster) run(ctx context.Context) {
-	defer close(c.stopped)
-	var (
-		waiting []chan error
-		pace    pace
-	)
+	var pace pace
 	for ctx.Err() == nil {
 		out, err := c.step(ctx)
-		for _, w := range waiting {
-			w <- err
-		}
-		waiting = nil
 		timer := time.NewTimer(pace.pause(out, err, c.cfg.RefreshInterval))
 		select {
 		case <-ctx.Done():
@@ -138,8 +114,6 @@ func (c *Cluster) run(ctx context.Context) {
 		case <-c.kicked:
 			c.settleDown(ctx)
 			pace.event()
-		case w := <-c.requests:
-			waiting = append(waiting, w)
 		}
 		timer.Stop()
 	}
@@ -153,7 +127,7 @@ func (c *Cluster) step(ctx context.Context) (settlement, error) {
 	}
 	out := unsettled
 	if err == nil {
-		out, err = c.refresh(ctx)
+		out, err = c.guarded(ctx)
 	}
 	if err == nil || ctx.Err() != nil {
 		return out, err
@@ -163,4 +137,11 @@ func (c *Cluster) step(ctx context.Context) (settlement, error) {
 		c.log.Warn("cassandra is not ready", "reason", reason)
 	}
 	return out, err
+}
+
+// guarded refreshes. A panic is a failure like any other: what serves stays, and the refresh
+// is tried again with backoff.
+func (c *Cluster) guarded(ctx context.Context) (out settlement, err error) {
+	defer c.cfg.Incidents.Catch(ctx, "refresh of ring and schema", &err)
+	return c.refresh(ctx)
 }

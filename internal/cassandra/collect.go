@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"errors"
 
-	gocql "github.com/apache/cassandra-gocql-driver/v2"
-
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
 // Failures of a key by its size.
@@ -21,6 +20,10 @@ var (
 type collector struct {
 	r    *reading
 	span span
+	// columns are those of the statement.
+	columns []schema.Column
+	// limit is the most rows of the statement, 0 for none.
+	limit int
 	// cells are those of all rows, width of them for each.
 	cells [][]byte
 	width int
@@ -29,8 +32,10 @@ type collector struct {
 	owners []int
 	keys   []tally
 	last   int
-	// rows and bytes are what has come, kept or not.
-	rows, bytes int
+	// rows and bytes are what has come, kept or not, asked for or not, and reached is of
+	// how many keys. Some may have more where a limit of rows per key was reached.
+	rows, bytes, reached int
+	censored             bool
 	// byKey finds the key of a row where there are many.
 	byKey map[string]int
 }
@@ -38,25 +43,33 @@ type collector struct {
 // tally is what has come for one key.
 type tally struct {
 	rows, bytes int
-	err         error
+	// came counts rows that are not kept, too.
+	came int
+	err  error
+	// open says that there may be more than has come.
+	open bool
 }
 
 // linearKeys is how many keys are compared one by one rather than hashed.
 const linearKeys = 64
 
 func newCollector(r *reading, p span) *collector {
-	return &collector{r: r, span: p, width: len(r.asked), keys: make([]tally, p.len())}
+	c := &collector{r: r, span: p, columns: r.columns, width: len(r.asked), keys: make([]tally, p.len())}
+	if p.len() > 1 {
+		c.columns = r.many
+	}
+	return c
 }
 
 // collect reads all rows and stores the results of the span's keys. After an
 // error nothing is stored.
-func (c *collector) collect(rows *gocql.Iter) error {
+func (c *collector) collect(rows rows) error {
 	if columns := rows.Columns(); len(columns) > 0 {
-		if err := c.r.check(columns); err != nil {
+		if err := c.r.check(c.columns, columns); err != nil {
 			return errors.Join(err, rows.Close())
 		}
 	}
-	refs := make([]rawCell, len(c.r.columns))
+	refs := make([]rawCell, len(c.columns))
 	dest := make([]any, len(refs))
 	for i := range refs {
 		dest[i] = &refs[i]
@@ -76,13 +89,39 @@ func (c *collector) collect(rows *gocql.Iter) error {
 	if err := rows.Close(); err != nil {
 		return err
 	}
+	c.cut()
 	c.store()
 	return nil
 }
 
+// cut gives up what the limit of the statement may have cut off, to be asked for again:
+// the key of the last row, of which there may be more, and the keys that no row came for.
+// The rows of the others are complete, since rows come partition by partition.
+func (c *collector) cut() {
+	if c.limit == 0 || c.rows < c.limit {
+		return
+	}
+	for k := range c.keys {
+		t := &c.keys[k]
+		if t.err != nil || t.rows > 0 && k != c.last || t.rows == c.r.Limit && !c.r.Strict {
+			continue
+		}
+		if t.rows > 0 {
+			c.drop(k, nil)
+		}
+		t.open = true
+	}
+}
+
 // observe tells how large the rows were. What is known of a key that was given up is
-// less than it has.
-func (c *collector) observe() { c.r.volume.observe(c.span.len(), c.rows, c.bytes) }
+// less than it has, and nothing is of one that was cut off before its first row.
+func (c *collector) observe() {
+	keys := c.span.len()
+	if c.limit > 0 && c.rows >= c.limit {
+		keys = c.reached
+	}
+	c.r.volume.observe(keys, c.rows, c.bytes, c.censored)
+}
 
 // add takes one row.
 func (c *collector) add(refs []rawCell) error {
@@ -91,6 +130,14 @@ func (c *collector) add(refs []rawCell) error {
 		return err
 	}
 	t := &c.keys[k]
+	c.rows++
+	for _, cell := range refs {
+		c.bytes += len(cell)
+	}
+	if t.came++; t.came == 1 {
+		c.reached++
+	}
+	c.censored = c.censored || t.came == c.r.rowsPerKey()
 	if t.err != nil { // given up already
 		return nil //nolint:nilerr // an error of the key, not of the read
 	}
@@ -98,8 +145,6 @@ func (c *collector) add(refs []rawCell) error {
 	for _, i := range c.r.asked {
 		size += len(refs[i])
 	}
-	c.rows++
-	c.bytes += size
 	switch {
 	case t.rows == c.r.Limit && c.r.limited():
 		if c.r.Strict {
@@ -118,8 +163,20 @@ func (c *collector) add(refs []rawCell) error {
 	t.rows++
 	t.bytes += size
 	c.owners = append(c.owners, k)
+	var own []byte
+	if c.r.whole {
+		own = make([]byte, 0, size)
+	}
 	for _, i := range c.r.asked {
-		c.cells = append(c.cells, refs[i])
+		cell := refs[i]
+		if c.r.whole && cell != nil {
+			// The frame goes with its row: what nobody asked for may be most of it, and
+			// would else be held until the last page.
+			from := len(own)
+			own = append(own, cell...)
+			cell = own[from:len(own):len(own)]
+		}
+		c.cells = append(c.cells, cell)
 	}
 	return nil
 }
@@ -129,19 +186,19 @@ func (c *collector) find(refs []rawCell) (int, error) {
 	if c.span.len() == 1 {
 		return 0, nil
 	}
-	pk := refs[c.r.key]
+	value, v := refs[c.r.key], c.r.varying
 	keys := c.r.Keys[c.span.from:c.span.to]
-	if bytes.Equal(keys[c.last].Routing(), pk) {
+	if bytes.Equal(keys[c.last].Components()[v], value) {
 		return c.last, nil
 	}
 	if len(keys) > linearKeys {
 		if c.byKey == nil {
 			c.byKey = make(map[string]int, len(keys))
 			for i, k := range keys {
-				c.byKey[string(k.Routing())] = i
+				c.byKey[string(k.Components()[v])] = i
 			}
 		}
-		k, ok := c.byKey[string(pk)]
+		k, ok := c.byKey[string(value)]
 		if !ok {
 			return 0, errForeignRow
 		}
@@ -149,7 +206,7 @@ func (c *collector) find(refs []rawCell) (int, error) {
 		return k, nil
 	}
 	for i, k := range keys {
-		if bytes.Equal(k.Routing(), pk) {
+		if bytes.Equal(k.Components()[v], value) {
 			c.last = i
 			return i, nil
 		}
@@ -161,7 +218,7 @@ func (c *collector) find(refs []rawCell) (int, error) {
 func (c *collector) drop(k int, err error) {
 	t := &c.keys[k]
 	c.r.left.Add(int64(t.bytes))
-	*t = tally{err: err}
+	*t = tally{came: t.came, err: err}
 	for i, o := range c.owners {
 		if o == k {
 			c.owners[i] = -1
@@ -186,6 +243,8 @@ func (c *collector) store() {
 		at += t.rows
 		res := &c.r.results[c.span.from+k]
 		switch {
+		case t.open:
+			*res = partition.Result{}
 		case t.err != nil:
 			*res = partition.Result{Status: partition.TooLarge, Err: t.err}
 		case t.rows == 0:

@@ -18,6 +18,7 @@ func newTestReading(tb interface{ Fatal(...any) }, n, limit, maxBytes int, stric
 	q := ask(testTable([]string{"id"}, []string{"seq"}, []string{"v"}), "v", "seq")
 	q.Limit, q.Strict, q.MaxBytes = limit, strict, maxBytes
 	r := &reading{SubQuery: &executor.SubQuery{Query: q}, selection: newSelection(q), results: make([]partition.Result, n)}
+	r.vary(0)
 	for i := range n {
 		k, err := partition.NewKey(fmt.Appendf(nil, "k%d", i))
 		if err != nil {
@@ -135,6 +136,7 @@ func BenchmarkStatement(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		s := newSelection(q)
-		_ = s.many()
+		s.vary(0)
+		_ = s.in()
 	}
 }

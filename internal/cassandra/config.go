@@ -1,7 +1,7 @@
-// Package cassandra is the only one that knows the driver: it keeps the
-// sessions to a cluster, turns its system tables into snapshots of the ring
-// and the schema, and reads partitions from one chosen host. It decides when a
-// snapshot may replace the last one and how a group of keys becomes statements.
+// Package cassandra decides when a snapshot of ring and schema may replace the last
+// one, and how a group of keys becomes statements. It is the only package that knows
+// the driver. It keeps the sessions to a cluster, reads its system tables, and reads
+// partitions from one chosen host.
 package cassandra
 
 import (
@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/qosproxy/qosproxy/internal/incident"
 	"github.com/qosproxy/qosproxy/internal/secret"
 )
 
@@ -61,6 +62,8 @@ type Config struct {
 	// Logger receives what the driver and this package have to say; default
 	// slog.Default.
 	Logger *slog.Logger
+	// Incidents takes the panics of reads and background work; nil only logs them.
+	Incidents *incident.Log
 	// Registerer receives the metrics of a Cluster; nil for none.
 	Registerer prometheus.Registerer
 }
@@ -110,7 +113,8 @@ func (c Config) complete() (Config, error) {
 			return c, fmt.Errorf("%w: a contact point is empty", ErrConfig)
 		}
 	}
-	if err := ParseConsistency(c.Consistency); err != nil {
+	var err error
+	if c.Consistency, err = ParseConsistency(c.Consistency); err != nil {
 		return c, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return c, nil

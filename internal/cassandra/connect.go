@@ -34,7 +34,7 @@ func (c *Cluster) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{announced: c.announced, changed: c.kick, log: c.log}
+	w := &watcher{announced: c.announced, changed: c.kick, log: c.log, incidents: c.cfg.Incidents}
 	d := driverConfig(c.cfg)
 	// The protocol's version is negotiated: 5 with servers since 4.0. Against 4
 	// it costs a checksum and a copy of every answer, but it notices that the
@@ -53,7 +53,7 @@ func (c *Cluster) open(ctx context.Context) (*session, error) {
 	if dc := c.keeper.localDC(c.cfg); dc != "" {
 		d.HostFilter = gocql.DataCenterHostFilter(dc)
 	}
-	s, err := newSession(ctx, d)
+	s, err := newSession(ctx, d, c.cfg.Incidents)
 	if err != nil {
 		return nil, c.explain(err, w.failures())
 	}
@@ -76,7 +76,7 @@ func (c *Cluster) replace(ctx context.Context) error {
 	if old == nil {
 		return nil
 	}
-	c.closing.Go(func() {
+	closing := func() {
 		t := time.NewTimer(c.cfg.RequestTimeout)
 		defer t.Stop()
 		select {
@@ -84,7 +84,8 @@ func (c *Cluster) replace(ctx context.Context) error {
 		case <-c.stopped:
 		}
 		old.driver.Close()
-	})
+	}
+	c.closing.Go(func() { _ = c.cfg.Incidents.Run(ctx, "end of a session", closing) })
 	return nil
 }
 

@@ -16,19 +16,18 @@ var consistencyLevels = map[string]gocql.Consistency{
 	"SERIAL": gocql.Serial, "LOCAL_SERIAL": gocql.LocalSerial,
 }
 
-// ParseConsistency reports whether s is a consistency level of statements that do
-// not choose their host, in CQL's words and in any case; the error lists those
-// that are.
-func ParseConsistency(s string) error {
-	_, err := consistency(s)
-	return err
+// ParseConsistency returns the consistency level that s names in any case, in upper case
+// as everything else wants it. It is one of statements that do not choose their host; the
+// error lists those that are.
+func ParseConsistency(s string) (string, error) {
+	level := strings.ToUpper(s)
+	_, err := consistency(level)
+	return level, err
 }
 
+// consistency returns the level of that name, in upper case.
 func consistency(s string) (gocql.Consistency, error) {
 	if c, ok := consistencyLevels[s]; ok {
-		return c, nil
-	}
-	if c, ok := consistencyLevels[strings.ToUpper(s)]; ok {
 		return c, nil
 	}
 	names := make([]string, 0, len(consistencyLevels))

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/qosproxy/qosproxy/internal/incident"
 )
 
 const (
@@ -32,6 +34,8 @@ type watcher struct {
 	// begins or ceases to take connections.
 	announced, changed func()
 	log                *slog.Logger
+	// incidents takes panics: goroutines of the driver call the watcher.
+	incidents *incident.Log
 
 	// live is whether the session serves. While it is being opened, its failures
 	// are for whoever opens it.
@@ -43,7 +47,8 @@ type watcher struct {
 }
 
 // ObserveFrameHeader is called for every frame that arrives.
-func (w *watcher) ObserveFrameHeader(_ context.Context, f gocql.ObservedFrameHeader) {
+func (w *watcher) ObserveFrameHeader(ctx context.Context, f gocql.ObservedFrameHeader) {
+	defer w.incidents.Catch(ctx, "event of the cluster", nil)
 	if f.Stream == eventStream && w.live.Load() {
 		w.announced()
 	}
@@ -51,6 +56,7 @@ func (w *watcher) ObserveFrameHeader(_ context.Context, f gocql.ObservedFrameHea
 
 // ObserveConnect is called for every attempt to connect.
 func (w *watcher) ObserveConnect(o gocql.ObservedConnect) {
+	defer w.incidents.Catch(context.Background(), "connection to a host", nil)
 	addr := o.Host.ConnectAddressAndPort()
 	w.mu.Lock()
 	before := w.refused[addr]

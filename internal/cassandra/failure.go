@@ -5,11 +5,13 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/incident"
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
@@ -29,6 +31,9 @@ func readError(err error) error {
 		return err
 	}
 	if _, ok := errors.AsType[*executor.ReadError](err); ok {
+		return err
+	}
+	if _, ok := errors.AsType[*incident.Error](err); ok {
 		return err
 	}
 	return &executor.ReadError{Reason: reasonOf(err), Err: err}
@@ -70,6 +75,15 @@ func reasonOfCode(code int) executor.Reason {
 	return executor.ReasonOther
 }
 
+// refused reports whether a sub-query, or a key of it, was refused as invalid: then the
+// schema may have changed.
+func refused(results []partition.Result, err error) bool {
+	return err != nil && reasonOf(err) == executor.ReasonInvalid || slices.ContainsFunc(results, func(res partition.Result) bool {
+		lost, ok := errors.AsType[*executor.ReadError](res.Err)
+		return ok && lost.Reason == executor.ReasonInvalid
+	})
+}
+
 // unsent reports whether the request cannot have left this process.
 func unsent(err error) bool {
 	var dial *net.OpError
@@ -106,7 +120,8 @@ func guardrail(err error) bool {
 }
 
 // keyError is why one key of a sub-query was not answered, in words that may
-// be shown to clients.
+// be shown to clients. Its cause is a *executor.ReadError, by whose reason the
+// executor goes.
 type keyError struct {
 	text  string
 	cause error
@@ -125,9 +140,13 @@ const (
 	replicaReadTooLarge      = 4
 )
 
-// failed returns the result of a key whose own read failed with err.
+// failed returns the result of a key whose statement failed with err.
 func failed(err error) partition.Result {
 	err = readError(err)
+	if _, ok := errors.AsType[*executor.ReadError](err); !ok {
+		// The end of a context: of this read, which then waits for nothing, or of another.
+		err = &executor.ReadError{Reason: executor.ReasonOther, Err: err}
+	}
 	res := partition.Result{Status: partition.Failed}
 	text := "a replica failed to read the partition"
 	var failure *gocql.RequestErrReadFailure

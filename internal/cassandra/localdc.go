@@ -38,7 +38,10 @@ func (c *Cluster) findLocalDC(ctx context.Context) error {
 	if len(all) > 1 {
 		// The session was opened before the datacenter was known, and keeps
 		// connections to all of them.
-		return c.replace(ctx)
+		if err := c.replace(ctx); err != nil {
+			c.keeper.dc = ""
+			return err
+		}
 	}
 	return nil
 }

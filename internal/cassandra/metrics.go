@@ -16,6 +16,7 @@ type metrics struct {
 	refreshed  *prometheus.Desc
 	local      *prometheus.Desc
 	confirmed  *prometheus.Desc
+	whole      *prometheus.Desc
 }
 
 func newMetrics(c *Cluster, r prometheus.Registerer) (*metrics, error) {
@@ -31,8 +32,11 @@ func newMetrics(c *Cluster, r prometheus.Registerer) (*metrics, error) {
 			[]string{"outcome"}, nil),
 		confirmed: prometheus.NewDesc("qosproxy_node_local_confirmations_total",
 			"Keys without rows at NODE_LOCAL that were asked again at LOCAL_ONE, by what that said. found without writes "+
-				"under way means that a host lacked rows it should have had.",
+				"in-flight means that a host lacked rows it should have had.",
 			[]string{"outcome"}, nil),
+		whole: prometheus.NewDesc("qosproxy_whole_row_reads_total",
+			"Sub-queries that read all columns that may be read, because clients ask a table for more sets of columns than "+
+				"have prepared statements of their own.", nil, nil),
 	}
 	if r == nil {
 		return m, nil
@@ -55,6 +59,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- m.refreshed
 	ch <- m.local
 	ch <- m.confirmed
+	ch <- m.whole
 }
 
 // Collect implements prometheus.Collector.
@@ -64,6 +69,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		at = float64(t.UnixMilli()) / 1000
 	}
 	ch <- prometheus.MustNewConstMetric(m.refreshed, prometheus.GaugeValue, at)
+	ch <- prometheus.MustNewConstMetric(m.whole, prometheus.CounterValue, float64(m.cluster.columnSets.whole.Load()))
 	if n := m.cluster.nodeLocal; n != nil {
 		n.reads.collect(ch, m)
 	}

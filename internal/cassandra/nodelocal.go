@@ -14,6 +14,8 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/incident"
+	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
@@ -26,12 +28,14 @@ const NodeLocal = "NODE_LOCAL"
 const levelNodeLocal gocql.Consistency = 0x0B
 
 // nodeLocal decides whether a read that wants NODE_LOCAL may have it. Whatever
-// is in doubt is read at LOCAL_ONE.
+// is uncertain is read at LOCAL_ONE.
 type nodeLocal struct {
 	cluster nodeLocalCluster
 	log     *slog.Logger
-	without nodeLocalSafeguards
+	policy  nodeLocalPolicy
 	reads   nodeLocalReads
+	// incidents takes panics.
+	incidents *incident.Log
 
 	// gate is what reads look at; nil when none may be at NODE_LOCAL.
 	gate atomic.Pointer[gate]
@@ -61,8 +65,19 @@ type nodeLocalCluster struct {
 	probe func(context.Context, ring.Host) error
 }
 
-// nodeLocalSafeguards are named after what they turn off; for tests.
-type nodeLocalSafeguards struct{ gate, confirm bool }
+// nodeLocalPolicy is what keeps reads at NODE_LOCAL from wrong answers.
+type nodeLocalPolicy struct {
+	// allows reports whether the host of a sub-query may be asked at NODE_LOCAL now.
+	allows func(*executor.SubQuery) bool
+	// confirms reports whether a key with that status is asked for again at LOCAL_ONE.
+	confirms func(partition.Status) bool
+}
+
+// safePolicy asks hosts that the gate lets pass, and confirms what they do not have: a host
+// that does not own a key has no row of it either.
+func (n *nodeLocal) safePolicy() nodeLocalPolicy {
+	return nodeLocalPolicy{allows: n.letsPass, confirms: func(s partition.Status) bool { return s == partition.NotFound }}
+}
 
 // gate lets reads pass at NODE_LOCAL. It is immutable.
 type gate struct {
@@ -83,19 +98,17 @@ type unrest struct {
 }
 
 func newNodeLocal(cluster nodeLocalCluster, log *slog.Logger) *nodeLocal {
-	return &nodeLocal{
+	n := &nodeLocal{
 		cluster: cluster, log: log, woken: make(chan struct{}, 1), hosts: make(map[string]*localHost),
 		unrest: unrest{reason: "starting"}, watched: watched{told: "starting"},
 	}
+	n.policy = n.safePolicy()
+	return n
 }
 
-// allows reports whether the host of a sub-query may be asked at NODE_LOCAL now:
-// the ring that the host was chosen from still serves, ownership is at rest, and
-// the host allows it.
-func (n *nodeLocal) allows(q *executor.SubQuery) bool {
-	if n.without.gate {
-		return true
-	}
+// letsPass reports whether the gate lets a sub-query pass: the ring that its host was
+// chosen from still serves, ownership is at rest, and the host allows NODE_LOCAL.
+func (n *nodeLocal) letsPass(q *executor.SubQuery) bool {
 	g := n.gate.Load()
 	if g == nil || q.Ring != g.ring || n.cluster.ring() != g.ring || !time.Now().Before(g.until) {
 		return false

@@ -2,6 +2,7 @@ package cassandra
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 
 	"github.com/qosproxy/qosproxy/internal/executor"
@@ -20,9 +21,9 @@ type nodeLocalReads struct {
 	confirmed, contradicted atomic.Uint64
 }
 
-// begin is allows, counted.
+// begin reports whether a sub-query goes at NODE_LOCAL, and counts it.
 func (n *nodeLocal) begin(q *executor.SubQuery) bool {
-	if n.allows(q) {
+	if n.policy.allows(q) {
 		n.reads.passed.Add(1)
 		return true
 	}
@@ -54,43 +55,32 @@ func (r *reading) partNodeLocal(ctx context.Context, p span) error {
 	return r.part(ctx, p)
 }
 
-// confirm asks again, at LOCAL_ONE, for the keys of a part that are not found. It
-// fails only if no key of the part has an answer.
+// confirm asks again, at LOCAL_ONE, for the keys of a part that are not found, and for those
+// that the limit of its statement has cut off. The error is that of a part of which nothing
+// was found.
 func (r *reading) confirm(ctx context.Context, p span) error {
-	if r.local.without.confirm {
-		return nil
+	if !r.local.policy.confirms(partition.NotFound) {
+		return r.complete(ctx, p)
 	}
-	var keys []partition.Key
-	var at []int
-	for k := p.from; k < p.to; k++ {
-		if r.results[k].Status == partition.NotFound {
-			keys, at = append(keys, r.Keys[k]), append(at, k)
-		}
+	keys := r.with(partition.NotFound, p, nil)
+	missing, most := len(keys), math.MaxInt
+	if keys = r.with(partition.Pending, p, keys); len(keys) > missing {
+		most = p.len() - len(keys)
 	}
 	if len(keys) == 0 {
 		return nil
 	}
-	q := *r.SubQuery
-	q.Keys = keys
-	again := &reading{
-		SubQuery: &q, selection: r.selection, session: r.session, level: r.level, limits: r.limits, voyage: r.voyage,
-		volume: r.volume, left: r.left, results: make([]partition.Result, len(keys)),
-	}
-	results, err := again.run(ctx)
-	if err != nil && len(keys) == p.len() {
+	if err := r.again(ctx, p, keys, most); err != nil {
 		return err
 	}
-	for i, k := range at {
-		switch {
-		case err != nil:
-			r.results[k] = failed(err)
-			continue
-		case results[i].Status == partition.NotFound:
+	for _, k := range keys[:missing] {
+		switch r.results[k].Status {
+		case partition.NotFound:
 			r.local.reads.confirmed.Add(1)
-		case results[i].Status == partition.Found:
+		case partition.Found:
 			r.local.reads.contradicted.Add(1)
+		default: // what is lost says nothing
 		}
-		r.results[k] = results[i]
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (f *fakeNodes) passes() string {
 	r := f.cluster.ring()
 	var out strings.Builder
 	for _, h := range r.Hosts() {
-		if f.allows(&executor.SubQuery{Host: h, Ring: r}) {
+		if f.letsPass(&executor.SubQuery{Host: h, Ring: r}) {
 			out.WriteString(strings.TrimPrefix(h.ID, "id-"))
 		}
 	}
@@ -164,7 +164,7 @@ func TestNodeLocalWaitsForRest(t *testing.T) {
 			after(time.Second + 2*time.Millisecond)
 			require.Equal(t, "123", f.passes())
 			require.Equal(t, 1, f.refreshes, "the ring was not refreshed by itself since it came")
-			require.False(t, f.allows(&executor.SubQuery{Host: f.now.Host(0)}), "a host of which nobody says that it is a replica")
+			require.False(t, f.letsPass(&executor.SubQuery{Host: f.now.Host(0)}), "a host of which nobody says that it is a replica")
 		})
 		require.Contains(t, f.logged.String(), "reads go at NODE_LOCAL")
 	})
@@ -209,11 +209,11 @@ func TestNodeLocalKnowsOneRing(t *testing.T) {
 			old := f.now
 			f.setRing(t, 3)
 			require.Empty(t, f.passes(), "plans of the new ring, at once")
-			require.False(t, f.allows(&executor.SubQuery{Host: old.Host(0), Ring: old}), "plans of the old one")
+			require.False(t, f.letsPass(&executor.SubQuery{Host: old.Host(0), Ring: old}), "plans of the old one")
 			after(restPeriod)
 			require.Empty(t, f.passes(), "it takes a look to see that the ring is new, and the rest")
 			f.opened(t)
-			require.False(t, f.allows(&executor.SubQuery{Host: old.Host(0), Ring: old}))
+			require.False(t, f.letsPass(&executor.SubQuery{Host: old.Host(0), Ring: old}))
 		})
 	})
 }

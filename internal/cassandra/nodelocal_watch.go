@@ -33,7 +33,7 @@ const (
 	// opinions is how many hosts must say that ownership is at rest, and
 	// maxOpinions how many are asked for it.
 	opinions, maxOpinions = 2, 4
-	// probeConcurrency is the most probes in flight.
+	// probeConcurrency is the most probes in-flight.
 	probeConcurrency = 8
 )
 
@@ -199,6 +199,7 @@ func (n *nodeLocal) probe(ctx context.Context, hosts []ring.Host) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
+			defer n.incidents.Catch(ctx, "probe of NODE_LOCAL", nil)
 			asking, cancel := context.WithTimeout(ctx, lookTimeout)
 			defer cancel()
 			n.judge(h, n.cluster.probe(asking, h))

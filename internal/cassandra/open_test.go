@@ -89,13 +89,11 @@ func TestStatusSaysWhyAndWhatToDo(t *testing.T) {
 			assert.False(t, c.Status().Ready)
 			assert.Nil(t, c.Ring())
 			assert.Nil(t, c.Schema())
-			require.ErrorContains(t, c.Refresh(t.Context()), test.want)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			require.ErrorContains(t, c.WaitReady(ctx), test.want)
 			cancel()
 			c.Close()
 			require.ErrorIs(t, c.WaitReady(t.Context()), errClosed)
-			require.Error(t, c.Refresh(t.Context()))
 			goleak.VerifyNone(t, others)
 		})
 	}
@@ -127,11 +125,19 @@ func TestConnectEndsWithItsContext(t *testing.T) {
 
 func TestParseConsistency(t *testing.T) {
 	for _, ok := range []string{"ONE", "local_one", "LOCAL_QUORUM", "EACH_QUORUM", "ALL", "Two", "THREE", "QUORUM", "SERIAL", "LOCAL_SERIAL"} {
-		require.NoError(t, ParseConsistency(ok))
+		level, err := ParseConsistency(ok)
+		require.NoError(t, err)
+		require.Equal(t, strings.ToUpper(ok), level, "one word for each level")
 	}
 	for _, bad := range []string{"", "ANY", "NODE_LOCAL", "MOST"} {
-		require.ErrorContains(t, ParseConsistency(bad), "LOCAL_QUORUM")
+		_, err := ParseConsistency(bad)
+		require.ErrorContains(t, err, "LOCAL_QUORUM")
 	}
+	cfg := Default()
+	cfg.Consistency = "local_quorum"
+	cfg, err := cfg.complete()
+	require.NoError(t, err)
+	require.Equal(t, "LOCAL_QUORUM", cfg.Consistency)
 }
 
 func TestMetricsOfTheRing(t *testing.T) {
@@ -153,6 +159,9 @@ qosproxy_ring_last_refresh_timestamp_seconds 0
 # TYPE qosproxy_ring_ownership_ratio gauge
 qosproxy_ring_ownership_ratio{host="10.0.0.1:9042"} 0.5
 qosproxy_ring_ownership_ratio{host="10.0.0.2:9042"} 0.5
+# HELP qosproxy_whole_row_reads_total Sub-queries that read all columns that may be read, because clients ask a table for more sets of columns than have prepared statements of their own.
+# TYPE qosproxy_whole_row_reads_total counter
+qosproxy_whole_row_reads_total 0
 `)))
 	_, err = Open(t.Context(), cfg)
 	require.ErrorContains(t, err, "register the metrics")

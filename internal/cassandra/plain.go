@@ -2,6 +2,7 @@ package cassandra
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -65,7 +66,7 @@ func OpenPlain(ctx context.Context, cfg PlainConfig) (*Plain, error) {
 			d.HostFilter = gocql.DataCenterHostFilter(complete.LocalDC)
 		}
 	}
-	s, err := newSession(ctx, d)
+	s, err := newSession(ctx, d, complete.Incidents)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", strings.Join(complete.endpoints(), ", "), err)
 	}
@@ -76,24 +77,17 @@ func OpenPlain(ctx context.Context, cfg PlainConfig) (*Plain, error) {
 	return p, nil
 }
 
+// errNoOwner is the error of a read at NODE_LOCAL whose coordinator the driver would choose:
+// a node without a replica answers that there are no rows.
+var errNoOwner = errors.New("NODE_LOCAL is for reads at an owner of the keys")
+
 // Close ends the session.
 func (p *Plain) Close() { p.session.Close() }
 
 // In reads all keys by one statement, which some node coordinates. It is for
 // tables whose partition key is one column. An error is for all keys.
 func (p *Plain) In(ctx context.Context, q *executor.Query, keys []partition.Key) ([]partition.Result, error) {
-	r, err := p.reading(q, keys)
-	if err != nil {
-		return nil, err
-	}
-	list := make([][]byte, len(keys))
-	for i, k := range keys {
-		list[i] = k.Routing()
-	}
-	if err := p.ask(ctx, r, r.many(), []any{rawList(list)}, span{0, len(keys)}); err != nil {
-		return nil, err
-	}
-	return r.results, nil
+	return p.in(ctx, "", q, keys)
 }
 
 // Single reads every key by a statement of its own, all at the same time. What
@@ -104,13 +98,10 @@ func (p *Plain) Single(ctx context.Context, q *executor.Query, keys []partition.
 		return nil, err
 	}
 	var all sync.WaitGroup
-	for i, k := range keys {
+	for i := range keys {
 		all.Go(func() {
-			var args []any
-			for _, c := range k.Components() {
-				args = append(args, rawValue(c))
-			}
-			if err := p.ask(ctx, r, r.one(), args, span{i, i + 1}); err != nil {
+			alone := span{i, i + 1}
+			if err := p.ask(ctx, r, r.one(), r.arguments(alone, 0), alone); err != nil {
 				r.results[i] = failed(err)
 			}
 		})
@@ -119,8 +110,38 @@ func (p *Plain) Single(ctx context.Context, q *executor.Query, keys []partition.
 	return r.results, nil
 }
 
+// At reads keys by one statement at the host with that id: an IN over the last column of
+// the partition key. The keys have all other columns in common. The host has a replica of
+// each, which NODE_LOCAL needs and nobody checks. An error is for all keys.
+func (p *Plain) At(ctx context.Context, host string, q *executor.Query, keys []partition.Key) ([]partition.Result, error) {
+	return p.in(ctx, host, q, keys)
+}
+
+// in reads keys by one statement that varies the last column of the partition key, at a host or
+// for "" at one that the driver chooses.
+func (p *Plain) in(ctx context.Context, host string, q *executor.Query, keys []partition.Key) ([]partition.Result, error) {
+	r, err := p.reading(q, keys)
+	if err != nil {
+		return nil, err
+	}
+	r.Host.ID = host
+	r.vary(len(q.Table.PartitionKey) - 1)
+	all := span{0, len(keys)}
+	text := r.one()
+	if len(keys) > 1 {
+		text = r.in()
+	}
+	if err := p.ask(ctx, r, text, r.arguments(all, math.MaxInt32), all); err != nil {
+		return nil, err
+	}
+	return r.results, nil
+}
+
 func (p *Plain) reading(q *executor.Query, keys []partition.Key) (*reading, error) {
-	level, err := consistency(q.Consistency)
+	level, err := levelNodeLocal, error(nil)
+	if q.Consistency != NodeLocal {
+		level, err = consistency(string(q.Consistency))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -135,9 +156,12 @@ func (p *Plain) reading(q *executor.Query, keys []partition.Key) (*reading, erro
 
 // ask runs one statement and keeps the rows of the keys of s.
 func (p *Plain) ask(ctx context.Context, r *reading, text string, args []any, s span) error {
-	if r.limited() {
-		args = append(args, r.rowsPerKey())
+	if r.level == levelNodeLocal && r.Host.ID == "" {
+		return errNoOwner
 	}
 	query := p.session.Query(text, args...).Consistency(r.level).SetSpeculativeExecutionPolicy(p.speculation)
+	if r.Host.ID != "" {
+		query = query.SetHostID(r.Host.ID)
+	}
 	return newCollector(r, s).collect(query.IterContext(ctx))
 }

@@ -46,8 +46,14 @@ func rawList(values [][]byte) rawValue {
 // spreads a tuple over one destination per element, so that a null tuple and
 // one of nulls become the same, and it knows no custom types at all.
 type rawType struct {
-	typ    gocql.Type
-	params func() []any
+	typ gocql.Type
+	// shape returns what the driver reads the parameters into, and params are those
+	// that it has read; nil for a type without.
+	shape  func() []any
+	params []any
+	// class is the name of the class of a custom type, without its package.
+	// Arguments are what stands in its parentheses.
+	class, arguments string
 	// texts is whether all parameters are text.
 	texts bool
 }
@@ -110,15 +116,15 @@ func (t rawType) Unmarshal(data []byte, value any) error {
 // Params returns what follows the code of the type in result metadata, so that
 // the driver can read past it.
 func (t rawType) Params(int) []any {
-	if t.params == nil {
+	if t.shape == nil {
 		return nil
 	}
-	return t.params()
+	return t.shape()
 }
 
 // TypeInfoFromParams returns the type with the parameters that were read.
 func (t rawType) TypeInfoFromParams(_ int, params []any) (gocql.TypeInfo, error) {
-	t.texts = len(params) > 0
+	t.texts, t.params = len(params) > 0, params
 	for _, p := range params {
 		elem, ok := p.(gocql.TypeInfo)
 		t.texts = t.texts && ok && elem.Type() == gocql.TypeVarchar
@@ -126,8 +132,12 @@ func (t rawType) TypeInfoFromParams(_ int, params []any) (gocql.TypeInfo, error)
 	return t, nil
 }
 
-// TypeInfoFromString returns the type whatever its parameters.
-func (t rawType) TypeInfoFromString(int, string) (gocql.TypeInfo, error) { return t, nil }
+// TypeInfoFromString returns the type with what stands in the parentheses of its class.
+// It does not look at it: a goroutine of the driver calls this.
+func (t rawType) TypeInfoFromString(_ int, arguments string) (gocql.TypeInfo, error) {
+	t.arguments = arguments
+	return t, nil
+}
 
 // rawTypes returns the types of sessions that read raw cells. The driver knows
 // the native types without being told.
@@ -141,11 +151,11 @@ func rawTypes() (*gocql.RegisteredTypes, error) {
 		name string
 		rawType
 	}{
-		{"list", rawType{typ: gocql.TypeList, params: one}},
-		{"set", rawType{typ: gocql.TypeSet, params: one}},
-		{"map", rawType{typ: gocql.TypeMap, params: two}},
-		{"tuple", rawType{typ: gocql.TypeTuple, params: many}},
-		{"udt", rawType{typ: gocql.TypeUDT, params: udt}},
+		{"list", rawType{typ: gocql.TypeList, shape: one}},
+		{"set", rawType{typ: gocql.TypeSet, shape: one}},
+		{"map", rawType{typ: gocql.TypeMap, shape: two}},
+		{"tuple", rawType{typ: gocql.TypeTuple, shape: many}},
+		{"udt", rawType{typ: gocql.TypeUDT, shape: udt}},
 	} {
 		if err := r.RegisterType(t.typ, t.name, t.rawType); err != nil {
 			return nil, err
@@ -157,7 +167,7 @@ func rawTypes() (*gocql.RegisteredTypes, error) {
 		"VectorType", "DurationType", "EmptyType", "CompositeType", "DynamicCompositeType", "FrozenType",
 		"ReversedType", "LexicalUUIDType", "DateType", "PartitionerDefinedOrder", "ColumnToCollectionType",
 	} {
-		if err := r.RegisterCustom(class, rawType{typ: gocql.TypeCustom}); err != nil {
+		if err := r.RegisterCustom(class, rawType{typ: gocql.TypeCustom, class: class}); err != nil {
 			return nil, err
 		}
 	}

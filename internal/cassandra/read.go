@@ -3,9 +3,11 @@ package cassandra
 import (
 	"context"
 	"math"
-	"strings"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
@@ -13,32 +15,26 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-const (
-	// maxUnpagedRows is the most rows, limit × keys, that one statement may
-	// return without paging. Unpaged, a node reads all partitions of an IN at
-	// once; paged, one after the other.
-	maxUnpagedRows = 5000
-	// pageRows is the most rows of a page.
-	pageRows = 1000
-	// readConcurrency is the most statements of one sub-query in flight.
-	readConcurrency = 32
-)
+// readConcurrency is the most statements of one sub-query in-flight.
+const readConcurrency = 32
 
 // Read implements executor.Reader.
 //
-// A group is one statement where it can be: an IN over a partition key of one
-// column, unpaged. It becomes several when the rows could exceed
-// maxUnpagedRows, and one per key when the partition key has several columns or
-// its type has equal values of different bytes. When a host fails or refuses an
-// IN, its keys are asked one by one, so that the key at fault fails alone.
+// A group is one statement where it can be: an IN over a column of the partition key, for
+// keys that agree in the others, unpaged. It becomes several when keys agree in no such
+// way, or when more rows are expected than a statement may return. When a host fails or
+// refuses an IN, its keys are asked one by one, so that the key at fault fails alone; when
+// rows are more than expected, what the limit has cut off is asked again. What a statement
+// has answered, or why its keys were lost, is handed on by q.Early while others are still
+// in-flight.
 //
 // A query at NODE_LOCAL is read at LOCAL_ONE where NODE_LOCAL could be wrong; see
 // nodeLocal.
 func (c *Cluster) Read(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
-	v := newVoyage(q.Settled)
-	r, err := c.newReading(q, v)
+	o := newOutstanding(q.Settled, c.cfg.Incidents)
+	r, err := c.newReading(q, o)
 	if err != nil {
-		v.release()
+		o.release()
 		return nil, readError(err)
 	}
 	type answer struct {
@@ -49,13 +45,18 @@ func (c *Cluster) Read(ctx context.Context, q *executor.SubQuery) ([]partition.R
 	// reading blocks whatever the context says.
 	done := make(chan answer, 1)
 	go func() {
-		results, err := r.run(ctx)
-		v.release()
-		done <- answer{results, err}
+		growStack(false)
+		var a answer
+		a.err = o.run(ctx, func() (err error) {
+			a.results, err = r.run(ctx)
+			return err
+		})
+		o.release()
+		done <- a
 	}()
 	select {
 	case a := <-done:
-		if a.err != nil && reasonOf(a.err) == executor.ReasonInvalid {
+		if refused(a.results, a.err) {
 			c.kick()
 		}
 		return a.results, readError(a.err)
@@ -64,18 +65,36 @@ func (c *Cluster) Read(ctx context.Context, q *executor.SubQuery) ([]partition.R
 	}
 }
 
+// growStack has the stack of a goroutine grow at once, while it is nearly empty, to what a
+// read needs. Otherwise it grows in steps below the driver, where each copies many frames:
+// measured, 5 % of the CPU of a lookup in place of 1.5. The frame does it; to use it would
+// only fill it with zeroes.
+//
+//go:noinline
+func growStack(use bool) {
+	if use {
+		var room [6 << 10]byte
+		runtime.KeepAlive(&room)
+	}
+}
+
 // reading is one sub-query on its way.
 type reading struct {
 	*executor.SubQuery
 	selection
-	session *gocql.Session
-	level   gocql.Consistency
-	limits  *inLimits
-	voyage  *voyage
-	volume  *volume
+	sender
+	level       gocql.Consistency
+	limits      *inLimits
+	outstanding *outstanding
+	volume      *volume
 	// local is set when statements go at NODE_LOCAL and level, which is then
 	// LOCAL_ONE, is for what NODE_LOCAL leaves open.
 	local *nodeLocal
+	// most is the most keys of a statement, whatever is expected to fit.
+	most int
+	// at is where in the sub-query as it came each key was, nil when arrange has left
+	// them in place.
+	at []int
 	// left is how many bytes of cells may still be kept; bytes is where it is
 	// counted unless the reading is part of another.
 	left    *atomic.Int64
@@ -83,7 +102,7 @@ type reading struct {
 	results []partition.Result
 }
 
-func (c *Cluster) newReading(q *executor.SubQuery, v *voyage) (*reading, error) {
+func (c *Cluster) newReading(q *executor.SubQuery, o *outstanding) (*reading, error) {
 	session := c.session.Load()
 	if session == nil {
 		return nil, errNotConnected
@@ -92,9 +111,10 @@ func (c *Cluster) newReading(q *executor.SubQuery, v *voyage) (*reading, error) 
 	if err != nil {
 		return nil, &executor.ReadError{Reason: executor.ReasonInvalid, Err: err}
 	}
+	selected := c.columnSets.selection(q.Query, time.Now())
 	r := &reading{
-		SubQuery: q, selection: newSelection(q.Query), session: session.driver, level: level, local: local,
-		limits: &c.inLimits, voyage: v, volume: c.volumes.of(q.Table), results: make([]partition.Result, len(q.Keys)),
+		SubQuery: q, selection: selected, sender: host{session.driver, q.Host.ID}, level: level, local: local,
+		limits: &c.inLimits, outstanding: o, most: math.MaxInt, volume: c.volumes.of(q.Table, selected.whole), results: make([]partition.Result, len(q.Keys)),
 	}
 	r.left = &r.bytes
 	r.left.Store(math.MaxInt64)
@@ -107,8 +127,8 @@ func (c *Cluster) newReading(q *executor.SubQuery, v *voyage) (*reading, error) 
 // level returns the level of the statements of a sub-query, and a nodeLocal when
 // they may go at NODE_LOCAL instead.
 func (c *Cluster) level(q *executor.SubQuery) (gocql.Consistency, *nodeLocal, error) {
-	if !strings.EqualFold(q.Consistency, NodeLocal) {
-		level, err := consistency(q.Consistency)
+	if q.Consistency != NodeLocal {
+		level, err := consistency(string(q.Consistency))
 		return level, nil, err
 	}
 	if c.nodeLocal == nil || !c.nodeLocal.begin(q) {
@@ -122,27 +142,23 @@ type span struct{ from, to int }
 
 func (s span) len() int { return s.to - s.from }
 
-// split cuts a span into as few even parts as have at most size keys.
-func (s span) split(size int) []span {
-	size = min(max(size, 1), max(s.len(), 1))
-	n := (s.len() + size - 1) / size
-	parts := make([]span, 0, n)
+// split cuts a span into as few even parts as have at most size keys, which it appends.
+func (s span) split(size int, parts []span) []span {
+	n := (s.len()-1)/size + 1
+	parts = slices.Grow(parts, n)
 	for i := range n {
 		parts = append(parts, span{s.from + s.len()*i/n, s.from + s.len()*(i+1)/n})
 	}
 	return parts
 }
 
-// perStatement returns how many keys one statement may ask for.
+// perStatement returns how many keys that can share a statement are to do so.
 func (r *reading) perStatement() int {
-	if r.key < 0 || !groupable(r.Table.PartitionKey[0].Type) {
-		return 1
-	}
 	n := r.limits.get(r.Host.ID)
 	if r.limited() {
-		n = min(n, maxUnpagedRows/r.rowsPerKey())
+		n = min(n, r.volume.keys(r.rowsPerKey()))
 	}
-	return max(n, 1)
+	return max(min(n, r.most), 1)
 }
 
 // rowsPerKey is the limit the statements carry: one more than asked where a
@@ -155,55 +171,53 @@ func (r *reading) rowsPerKey() int {
 	return n
 }
 
-// run asks for all keys and returns the results, or the first error when no
-// key was answered.
+// run asks for all keys. It returns a result for each, or an error when all of them
+// were one statement, which failed.
 func (r *reading) run(ctx context.Context) ([]partition.Result, error) {
-	parts := span{0, len(r.Keys)}.split(r.perStatement())
 	part := (*reading).part
 	if r.local != nil {
 		part = (*reading).partNodeLocal
 	}
-	errs := r.each(ctx, parts, part)
-	var first error
-	answered := 0
-	for i, p := range parts {
-		if errs[i] == nil {
-			answered++
-			continue
-		}
-		if first == nil {
-			first = errs[i]
-		}
-		for k := p.from; k < p.to; k++ {
-			r.results[k] = failed(errs[i])
-		}
+	if err := r.each(ctx, r.arrange(), part); err != nil {
+		return nil, err
 	}
-	if answered == 0 {
-		return nil, first
-	}
-	return r.results, nil
+	return r.inOrder(), nil
 }
 
-// each asks for every part, several at once, and returns an error for each.
-func (r *reading) each(ctx context.Context, parts []span, part func(*reading, context.Context, span) error) []error {
-	errs := make([]error, len(parts))
+// each asks for every part, several at once. The error of a single part is returned;
+// of several, it is the result of each key of the part.
+func (r *reading) each(ctx context.Context, parts []span, part func(*reading, context.Context, span) error) error {
+	ask := func(p span) error { return r.outstanding.run(ctx, func() error { return part(r, ctx, p) }) }
 	if len(parts) == 1 {
-		errs[0] = part(r, ctx, parts[0])
-		return errs
+		return ask(parts[0])
 	}
 	var (
-		next atomic.Int64
-		wg   sync.WaitGroup
+		next, ended atomic.Int64
+		wg          sync.WaitGroup
 	)
 	for range min(len(parts), readConcurrency) {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(parts); i = int(next.Add(1)) - 1 {
-				errs[i] = part(r, ctx, parts[i])
+				p := parts[i]
+				if err := ask(p); err != nil {
+					r.lose(p, err)
+				}
+				// After a panic the sub-query fails whole.
+				if int(ended.Add(1)) < len(parts) && r.outstanding.broken.Load() == nil {
+					r.handOn(p)
+				}
 			}
 		})
 	}
 	wg.Wait()
-	return errs
+	return nil
+}
+
+// lose makes an error the result of every key of a part.
+func (r *reading) lose(p span, err error) {
+	for k := p.from; k < p.to; k++ {
+		r.results[k] = failed(err)
+	}
 }
 
 // part asks for the keys of one part. A partition that fails alone is a result,
@@ -219,77 +233,165 @@ func (r *reading) part(ctx context.Context, p span) error {
 	}
 	switch {
 	case err == nil:
-		return nil
+		return r.complete(ctx, p)
 	case guardrail(err):
 		r.limits.lower(r.Host.ID, p.len()/2)
 		return r.parts(ctx, p, p.len()/2)
 	case failsAlone(err):
 		// Straight to single keys rather than by halves: the partition at fault,
-		// which is dear to read, is then read once more and not log n times.
+		// which is expensive to read, is then read once more and not log n times.
 		return r.parts(ctx, p, 1)
 	}
 	return err
 }
 
-// parts asks for the keys of a part in parts of at most size. It fails only if
-// all of them do.
+// parts asks for the keys of a part in parts of at most size.
 func (r *reading) parts(ctx context.Context, p span, size int) error {
-	parts := p.split(size)
-	errs := r.each(ctx, parts, (*reading).part)
-	lost := 0
-	for i, err := range errs {
-		if err == nil {
-			continue
-		}
-		lost++
-		for k := parts[i].from; k < parts[i].to; k++ {
-			r.results[k] = failed(err)
+	return r.each(ctx, p.split(max(size, 1), nil), (*reading).part)
+}
+
+// complete asks again for the keys of a part that the limit of its statement has cut off:
+// by as many at once as it has answered, which is less than before, and at last one by one,
+// without that limit.
+func (r *reading) complete(ctx context.Context, p span) error {
+	open := r.with(partition.Pending, p, nil)
+	if len(open) == 0 {
+		return nil
+	}
+	return r.again(ctx, p, open, p.len()-len(open))
+}
+
+// with appends the keys of a part that have a status, counted as those of r are.
+func (r *reading) with(status partition.Status, p span, keys []int) []int {
+	for k := p.from; k < p.to; k++ {
+		if r.results[k].Status == status {
+			keys = append(keys, k)
 		}
 	}
-	if lost == len(parts) {
-		return errs[0]
+	return keys
+}
+
+// again asks once more for some keys of a part, at most that many by one statement. The
+// error is that of a part of which nothing was answered; a key for which it fails is else
+// lost for its reason.
+func (r *reading) again(ctx context.Context, p span, keys []int, most int) error {
+	q := *r.SubQuery
+	q.Keys, q.Early = make([]partition.Key, len(keys)), nil // whose positions are others
+	for i, k := range keys {
+		q.Keys[i] = r.Keys[k]
+	}
+	a := &reading{
+		SubQuery: &q, selection: r.selection, sender: r.sender, level: r.level, limits: r.limits, outstanding: r.outstanding,
+		volume: r.volume, most: max(most, 1), left: r.left, results: make([]partition.Result, len(keys)),
+	}
+	results, err := a.run(ctx)
+	if err != nil && len(keys) == p.len() {
+		return err
+	}
+	for i, k := range keys {
+		if err != nil {
+			r.results[k] = failed(err)
+		} else {
+			r.results[k] = results[i]
+		}
 	}
 	return nil
 }
 
+// page returns how many rows of the statement of a part come at a time, 0 for all. Those
+// of several partitions never come in pages where their number has a limit: a node reads
+// the partitions of an IN one after the other when it pages.
+func (r *reading) page(p span) int {
+	most := 1
+	if r.limited() {
+		if p.len() > 1 {
+			return 0
+		}
+		most = r.rowsPerKey()
+	}
+	return r.volume.page(p.len(), p.len()*most)
+}
+
 // statement asks for the keys of one part by one statement, whose rows come that many at a
-// time, or all at once for 0.
+// time, or all at once for 0, and keeps the rows. Keys that the limit of rows has cut off
+// are Pending.
 func (r *reading) statement(ctx context.Context, p span, level gocql.Consistency, page int) error {
-	if p.len() == 1 {
-		components := r.Keys[p.from].Components()
-		args := make([]any, 0, len(components)+1)
-		for _, c := range components {
+	c := newCollector(r, p)
+	s := statement{text: r.one(), level: level, page: page}
+	if p.len() > 1 {
+		s.text = r.in()
+		if r.limited() {
+			c.limit = min(r.volume.rows(), p.len()*r.rowsPerKey())
+		}
+	}
+	s.args = r.arguments(p, c.limit)
+	stream := &stream{Context: ctx, outstanding: r.outstanding}
+	err := c.collect(r.send(stream, s)) //nolint:contextcheck // stream is ctx and more
+	stream.leave(err)
+	return err
+}
+
+// arguments returns the arguments of the statement of a part, of which limit is the most
+// rows for several keys.
+func (r *reading) arguments(p span, limit int) []any {
+	components := r.Keys[p.from].Components()
+	args := make([]any, 0, len(components)+2)
+	for i, c := range components {
+		if p.len() > 1 && i == r.varying {
+			args = append(args, r.list(p))
+		} else {
 			args = append(args, rawValue(c))
 		}
-		return r.ask(ctx, r.one(), args, p, level, page)
 	}
-	keys := make([][]byte, 0, p.len())
-	for _, k := range r.Keys[p.from:p.to] {
-		keys = append(keys, k.Routing())
-	}
-	return r.ask(ctx, r.many(), []any{rawList(keys)}, p, level, page)
-}
-
-// page returns how many rows of the statement of a part come at a time, 0 for all.
-func (r *reading) page(p span) int {
-	most := p.len()
-	if r.limited() {
-		most *= r.rowsPerKey()
-	}
-	return r.volume.page(p.len(), most)
-}
-
-// ask runs one statement on the host and keeps the rows of the keys of p.
-func (r *reading) ask(ctx context.Context, text string, args []any, p span, level gocql.Consistency, page int) error {
 	if r.limited() {
 		args = append(args, r.rowsPerKey())
+		if p.len() > 1 {
+			args = append(args, limit)
+		}
 	}
-	s := &stream{Context: ctx, voyage: r.voyage}
+	return args
+}
+
+// list returns the values of the varying column of the keys of a part.
+func (r *reading) list(p span) rawValue {
+	values := make([][]byte, 0, p.len())
+	for _, k := range r.Keys[p.from:p.to] {
+		values = append(values, k.Components()[r.varying])
+	}
+	return rawList(values)
+}
+
+// statement is one CQL statement as it is sent.
+type statement struct {
+	text  string
+	args  []any
+	level gocql.Consistency
+	// page is how many rows come at a time, 0 for all.
+	page int
+}
+
+// sender sends statements to one host.
+type sender interface {
+	send(ctx context.Context, s statement) rows
+}
+
+// rows are those of a statement, as they come.
+type rows interface {
+	Columns() []gocql.ColumnInfo
+	NumRows() int
+	Scan(dest ...any) bool
+	Close() error
+}
+
+// host is a sender by the driver.
+type host struct {
+	*gocql.Session
+	id string
+}
+
+// send implements sender.
+func (h host) send(ctx context.Context, s statement) rows {
 	// Prefetch(0): the next page is never asked for in the background, where
-	// the request could begin after the voyage has ended.
-	q := r.session.Query(text, args...).Consistency(level).SetHostID(r.Host.ID).PageSize(page).Prefetch(0)
-	rows := q.IterContext(s) //nolint:contextcheck // s is ctx and more
-	err := newCollector(r, p).collect(rows)
-	s.leave(err)
-	return err
+	// the request could begin after the sub-query has ended.
+	return h.Query(s.text, s.args...).Consistency(s.level).SetHostID(h.id).PageSize(s.page).Prefetch(0).IterContext(ctx)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/qosproxy/qosproxy/internal/ring"
+	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
 const (
@@ -30,10 +31,13 @@ const (
 
 // keeper is what the refreshes know from each other.
 type keeper struct {
-	hosts       confirmation
-	definitions definitions
-	// version is that of definitions; cluster the name of the cluster.
-	version, cluster string
+	hosts confirmation
+	// replications are those of the keyspaces of the published schema, and version
+	// is its version; nil and empty before the first.
+	replications map[string]ring.Replication
+	version      string
+	// cluster is the name of the cluster.
+	cluster string
 	// dc is the local datacenter once it is known.
 	dc string
 	// lostSince and silentSince are when the driver began to lack a host, and
@@ -61,23 +65,16 @@ func (c *Cluster) refresh(ctx context.Context) (settlement, error) {
 	if !v.agreed {
 		state = unsettled
 	}
-	changed, err := c.define(ctx, n, v.schema)
+	next, err := c.next(ctx, v, n.define)
 	if err != nil {
 		return unsettled, err
 	}
-	if err := c.findLocalDC(ctx); err != nil {
-		return unsettled, err
-	}
-	r, err := c.build(c.keeper.hosts.hosts)
-	if err != nil {
-		return unsettled, fmt.Errorf("build the ring: %w", err)
-	}
-	c.publish(r, changed)
+	c.publish(next)
 	if err := c.mend(ctx); err != nil {
 		c.log.Warn("cassandra session", "error", err)
 	}
 	c.keeper.cluster = v.cluster
-	now := Status{Ready: true, LastRefresh: time.Now(), ClusterName: v.cluster, Release: v.release, LocalDC: r.LocalDC()}
+	now := Status{Ready: true, LastRefresh: time.Now(), ClusterName: v.cluster, Release: v.release, LocalDC: next.ring.LocalDC()}
 	var before Status
 	c.status.update(func(s *Status) { before, *s = *s, now })
 	if !before.Ready {
@@ -153,37 +150,63 @@ func (c *Cluster) nodes() []node {
 	return out
 }
 
-// define reads the definitions if the schema has another version than they.
-func (c *Cluster) define(ctx context.Context, n node, version string) (bool, error) {
-	if version == c.keeper.version && version != "" {
-		return false, nil
+// snapshots are a ring and a schema that are published together.
+type snapshots struct {
+	ring *ring.Ring
+	// schema is nil when the published one is of that version already.
+	schema       *schema.Schema
+	replications map[string]ring.Replication
+	version      string
+}
+
+// definer reads the definitions of a schema whose version is expected, and returns
+// them with the version that they are of.
+type definer func(ctx context.Context, version string) (definitions, string, error)
+
+// next returns the snapshots that a view leads to. It changes nothing of what serves,
+// so that a refresh which ends halfway is repeated whole: what is new is judged by
+// what was published, not by what was read.
+func (c *Cluster) next(ctx context.Context, v view, define definer) (snapshots, error) {
+	out := snapshots{replications: c.keeper.replications, version: c.keeper.version}
+	if c.schema.Load() == nil || v.schema != c.keeper.version || v.schema == "" {
+		d, version, err := define(ctx, v.schema)
+		if err != nil {
+			return snapshots{}, err
+		}
+		out.schema, out.replications, out.version = d.schema(), d.replications(), version
 	}
+	if err := c.findLocalDC(ctx); err != nil {
+		return snapshots{}, err
+	}
+	var err error
+	if out.ring, err = ring.New(ring.Topology{
+		Hosts: c.keeper.hosts.hosts, Keyspaces: out.replications, LocalDC: c.keeper.localDC(c.cfg),
+	}); err != nil {
+		return snapshots{}, fmt.Errorf("build the ring: %w", err)
+	}
+	return out, nil
+}
+
+// define reads the definitions from the node.
+func (n node) define(ctx context.Context, version string) (definitions, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, definitionsTimeout)
 	defer cancel()
 	d, version, err := n.definitions(ctx, version)
 	if err != nil {
-		return false, fmt.Errorf("read the schema from %s: %w", n.host.ConnectAddressAndPort(), err)
+		return definitions{}, "", fmt.Errorf("read the schema from %s: %w", n.host.ConnectAddressAndPort(), err)
 	}
-	c.keeper.definitions, c.keeper.version = d, version
-	return true, nil
+	return d, version, nil
 }
 
-// build returns the ring of hosts and the keyspaces of the definitions.
-func (c *Cluster) build(hosts []ring.Host) (*ring.Ring, error) {
-	return ring.New(ring.Topology{
-		Hosts: hosts, Keyspaces: c.keeper.definitions.replications(), LocalDC: c.keeper.localDC(c.cfg),
-	})
-}
-
-// publish swaps the snapshots for new ones where these differ.
-func (c *Cluster) publish(r *ring.Ring, schemaChanged bool) {
-	if schemaChanged {
-		c.schema.Store(c.keeper.definitions.schema())
+// publish swaps the snapshots for new ones where these differ. The ring goes first: a
+// table is known only when its keyspace has replicas.
+func (c *Cluster) publish(next snapshots) {
+	if old := c.ring.Load(); old == nil || !old.Equal(next.ring) {
+		c.ring.Store(next.ring)
+		c.log.Info("cassandra ring", "hosts", next.ring.Len(), "local_dc", next.ring.LocalDC(), "keyspaces", len(next.ring.Keyspaces()))
 	}
-	old := c.ring.Load()
-	if old != nil && old.Equal(r) {
-		return
+	if next.schema != nil {
+		c.schema.Store(next.schema)
 	}
-	c.ring.Store(r)
-	c.log.Info("cassandra ring", "hosts", r.Len(), "local_dc", r.LocalDC(), "keyspaces", len(r.Keyspaces()))
+	c.keeper.replications, c.keeper.version = next.replications, next.version
 }

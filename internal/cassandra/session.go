@@ -7,6 +7,8 @@ import (
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/qosproxy/qosproxy/internal/incident"
 )
 
 // authenticators are the classes a password may be sent to. Without such a
@@ -33,7 +35,7 @@ func driverConfig(cfg Config) *gocql.ClusterConfig {
 	d.Metadata.CacheMode = gocql.Disabled
 	d.Logger = driverLogger{cfg.Logger}
 	access := cfg.accessor()
-	d.HostDialer = &hostDialer{dialer: net.Dialer{Timeout: cfg.ConnectTimeout, Control: giveUpOnSilence}, access: access}
+	d.HostDialer = &hostDialer{dialer: net.Dialer{Timeout: cfg.ConnectTimeout, Control: giveUpOnSilence}, access: access, incidents: cfg.Incidents}
 	d.AuthProvider = func(*gocql.HostInfo) (gocql.Authenticator, error) { return authenticator(access()), nil }
 	// One try at a time: reconnectInterval brings the next, and a host that
 	// refuses is not worth a second of its pool's only goroutine.
@@ -48,21 +50,26 @@ const reconnectInterval = time.Second
 
 // newSession opens a session of the driver, whose own constructor knows no
 // context: when ctx ends first, the session is closed once it is there.
-func newSession(ctx context.Context, d *gocql.ClusterConfig) (*gocql.Session, error) {
+func newSession(ctx context.Context, d *gocql.ClusterConfig, incidents *incident.Log) (*gocql.Session, error) {
 	type opened struct {
 		session *gocql.Session
 		err     error
 	}
 	ch := make(chan opened, 1)
 	go func() {
-		s, err := gocql.NewSession(*d)
-		ch <- opened{s, err}
+		var o opened
+		func() {
+			defer incidents.Catch(ctx, "opening of a session", &o.err)
+			o.session, o.err = gocql.NewSession(*d)
+		}()
+		ch <- o
 	}()
 	select {
 	case o := <-ch:
 		return o.session, o.err
 	case <-ctx.Done():
 		go func() {
+			defer incidents.Catch(ctx, "end of a session", nil)
 			if o := <-ch; o.session != nil {
 				o.session.Close()
 			}

@@ -1,14 +1,11 @@
 package cassandra
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	gocql "github.com/apache/cassandra-gocql-driver/v2"
-
-	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
@@ -21,32 +18,39 @@ type selection struct {
 	columns []schema.Column
 	// asked is, for each cell of a row, its position in columns.
 	asked []int
-	// key is the position in columns of the partition key, where it is one
-	// column; the rows of an IN are told apart by it.
-	key int
+	// whole is whether more is selected than was asked for; see columnSets.
+	whole bool
+	// varying is the column of the partition key in which the keys of an IN differ,
+	// counted in key order; none where no statement is an IN.
+	varying int
+	// many are the columns that an IN selects, and key is where among them the varying
+	// one is, by which its rows are told apart: at the end unless it was asked for.
+	many []schema.Column
+	key  int
 }
+
+// none stands for no column.
+const none = partition.NoColumn
 
 // newSelection returns the selection of q's columns, and of the partition key
 // where it is one column.
-func newSelection(q *executor.Query) selection {
-	s := selection{table: q.Table, key: -1, asked: make([]int, len(q.Columns))}
+func newSelection(q *executor.Query) selection { return selectionOf(q, nil) }
+
+// selectionOf returns the same with more columns, which are read and left out.
+func selectionOf(q *executor.Query, more []schema.Column) selection {
+	s := selection{table: q.Table, asked: make([]int, len(q.Columns)), varying: none}
 	single := len(q.Table.PartitionKey) == 1
-	s.columns = make([]schema.Column, 0, len(q.Columns)+1)
+	s.columns = make([]schema.Column, 0, max(len(q.Columns), len(more))+1)
 	for _, c := range q.Table.Columns {
-		isKey := single && c.Kind == schema.PartitionKey
-		wanted := isKey
+		wanted := single && c.Kind == schema.PartitionKey || slices.ContainsFunc(more, func(m schema.Column) bool { return m.Name == c.Name })
 		for i, a := range q.Columns {
 			if a.Name == c.Name {
 				s.asked[i], wanted = len(s.columns), true
 			}
 		}
-		if !wanted {
-			continue
+		if wanted {
+			s.columns = append(s.columns, c)
 		}
-		if isKey {
-			s.key = len(s.columns)
-		}
-		s.columns = append(s.columns, c)
 	}
 	if len(s.columns) == 0 {
 		// Only whether the partition exists was asked; CQL needs some column.
@@ -55,88 +59,79 @@ func newSelection(q *executor.Query) selection {
 	return s
 }
 
-// many returns the statement for any number of partitions; its first argument
-// is the list of their keys.
-func (s selection) many() string {
-	return s.text(quote(s.table.PartitionKey[0].Name) + " IN ?")
+// vary makes a column of the partition key the varying one, once.
+func (s *selection) vary(column int) {
+	s.varying = column
+	if column == none {
+		return
+	}
+	key := s.table.PartitionKey[column]
+	s.many = s.columns
+	s.key = slices.IndexFunc(s.columns, func(c schema.Column) bool { return c.Name == key.Name })
+	if s.key < 0 {
+		s.key = len(s.columns)
+		s.many = append(slices.Clip(s.columns), key)
+	}
 }
+
+// in returns the statement for any number of partitions that differ in the varying column
+// alone. Its arguments are the components of their key in order, with the list of the
+// values in the place of that column.
+func (s *selection) in() string { return s.text(s.many, s.varying) }
 
 // one returns the statement for one partition; its first arguments are the
 // components of its key.
-func (s selection) one() string {
-	var where strings.Builder
-	for i, c := range s.table.PartitionKey {
-		if i > 0 {
-			where.WriteString(" AND ")
-		}
-		where.WriteString(quote(c.Name) + " = ?")
-	}
-	return s.text(where.String())
-}
+func (s *selection) one() string { return s.text(s.columns, none) }
 
-// limited reports whether the statements take a limit of rows per partition as
-// their last argument. A partition without clustering columns is one row.
-func (s selection) limited() bool { return len(s.table.Clustering) > 0 }
+// limited reports whether the statements take limits of rows as their last arguments: one
+// per partition and, if for several partitions, one in all. A partition without clustering
+// columns is one row.
+func (s *selection) limited() bool { return len(s.table.Clustering) > 0 }
 
-func (s selection) text(where string) string {
+// text returns the statement that selects columns and has an IN for a column of the
+// partition key, or for none.
+func (s *selection) text(columns []schema.Column, in int) string {
 	var b strings.Builder
-	b.Grow(64 + 24*len(s.columns) + len(where))
+	b.Grow(96 + 24*len(columns))
 	b.WriteString("SELECT ")
-	for i, c := range s.columns {
+	for i := range columns {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(quote(c.Name))
+		writeQuoted(&b, columns[i].Name)
 	}
-	b.WriteString(" FROM " + quote(s.table.Keyspace) + "." + quote(s.table.Name) + " WHERE " + where)
+	b.WriteString(" FROM ")
+	writeQuoted(&b, s.table.Keyspace)
+	b.WriteByte('.')
+	writeQuoted(&b, s.table.Name)
+	for i := range s.table.PartitionKey {
+		b.WriteString([...]string{" WHERE ", " AND "}[min(i, 1)])
+		writeQuoted(&b, s.table.PartitionKey[i].Name)
+		if i == in {
+			b.WriteString(" IN ?")
+		} else {
+			b.WriteString(" = ?")
+		}
+	}
 	if s.limited() {
 		b.WriteString(" PER PARTITION LIMIT ?")
+		if in != none {
+			b.WriteString(" LIMIT ?")
+		}
 	}
 	return b.String()
 }
 
-// check compares the columns of a result with those selected. They differ
-// while a table that was dropped and created anew with other types is not yet
-// in the snapshot; its cells must not be read as what they are not.
-func (s selection) check(got []gocql.ColumnInfo) error {
-	if len(got) != len(s.columns) {
-		return fmt.Errorf("%w: %d columns of %s came instead of %d", errStale, len(got), s.table, len(s.columns))
-	}
-	for i, c := range s.columns {
-		want, ok := protocolTypes[c.Type.Kind]
-		came := got[i].TypeInfo.Type()
-		if ok && came != gocql.TypeCustom && came != want {
-			return fmt.Errorf("%w: column %s of %s is no longer %s", errStale, c.Name, s.table, c.Type)
-		}
-	}
-	return nil
-}
-
-// protocolTypes is how result metadata names the kinds that have a code.
-var protocolTypes = map[cqltype.Kind]gocql.Type{
-	cqltype.ASCII: gocql.TypeAscii, cqltype.BigInt: gocql.TypeBigInt, cqltype.Blob: gocql.TypeBlob,
-	cqltype.Boolean: gocql.TypeBoolean, cqltype.Counter: gocql.TypeCounter, cqltype.Date: gocql.TypeDate,
-	cqltype.Decimal: gocql.TypeDecimal, cqltype.Double: gocql.TypeDouble, cqltype.Duration: gocql.TypeDuration,
-	cqltype.Float: gocql.TypeFloat, cqltype.Inet: gocql.TypeInet, cqltype.Int: gocql.TypeInt,
-	cqltype.SmallInt: gocql.TypeSmallInt, cqltype.Text: gocql.TypeVarchar, cqltype.Time: gocql.TypeTime,
-	cqltype.Timestamp: gocql.TypeTimestamp, cqltype.TimeUUID: gocql.TypeTimeUUID, cqltype.TinyInt: gocql.TypeTinyInt,
-	cqltype.UUID: gocql.TypeUUID, cqltype.VarInt: gocql.TypeVarint, cqltype.List: gocql.TypeList,
-	cqltype.Set: gocql.TypeSet, cqltype.Map: gocql.TypeMap, cqltype.Tuple: gocql.TypeTuple, cqltype.UDT: gocql.TypeUDT,
-}
-
-// groupable reports whether keys of a type may share an IN. Cassandra sorts the
-// values of an IN by the type's order and keeps one of those that compare as
-// equal, so two partitions whose keys differ only in their bytes, as decimal
-// 1.0 and 1.00 do, would come back as one and the other as if it did not exist.
-func groupable(t *cqltype.Type) bool {
-	return !slices.Contains(manyForms, t.Kind) && !slices.ContainsFunc(t.Elems, func(e *cqltype.Type) bool { return !groupable(e) })
-}
-
-// manyForms are the kinds of which different bytes may compare as equal, or
-// whose order is not known here.
-var manyForms = []cqltype.Kind{
-	cqltype.Decimal, cqltype.VarInt, cqltype.Float, cqltype.Double, cqltype.Boolean, cqltype.Custom, cqltype.Unknown,
-}
-
 // quote returns a name as a CQL identifier that keeps its case.
-func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+func quote(name string) string {
+	var b strings.Builder
+	writeQuoted(&b, name)
+	return b.String()
+}
+
+// writeQuoted writes the same.
+func writeQuoted(b *strings.Builder, name string) {
+	b.WriteByte('"')
+	b.WriteString(strings.ReplaceAll(name, `"`, `""`))
+	b.WriteByte('"')
+}

@@ -1,14 +1,14 @@
 package cassandra
 
 import (
+	"strconv"
 	"testing"
 
-	gocql "github.com/apache/cassandra-gocql-driver/v2"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
@@ -66,82 +66,69 @@ func TestStatementText(t *testing.T) {
 		},
 		"several rows per partition are limited": {
 			ask(rows, "v"),
-			`SELECT "id", "v" FROM "ks"."t" WHERE "id" IN ? PER PARTITION LIMIT ?`,
+			`SELECT "id", "v" FROM "ks"."t" WHERE "id" IN ? PER PARTITION LIMIT ? LIMIT ?`,
 			`SELECT "id", "v" FROM "ks"."t" WHERE "id" = ? PER PARTITION LIMIT ?`, []int{1},
 		},
-		"a composite key has no IN": {
-			ask(composite, "v"), "",
+		"keys of two columns differ in the second": {
+			ask(composite, "v"),
+			`SELECT "v", "B" FROM "ks"."t" WHERE "a" = ? AND "B" IN ? PER PARTITION LIMIT ? LIMIT ?`,
 			`SELECT "v" FROM "ks"."t" WHERE "a" = ? AND "B" = ? PER PARTITION LIMIT ?`, []int{0},
 		},
+		"the column in which they differ was asked for": {
+			ask(composite, "v", "B"),
+			`SELECT "B", "v" FROM "ks"."t" WHERE "a" = ? AND "B" IN ? PER PARTITION LIMIT ? LIMIT ?`,
+			`SELECT "B", "v" FROM "ks"."t" WHERE "a" = ? AND "B" = ? PER PARTITION LIMIT ?`, []int{1, 0},
+		},
 		"no column at all": {
-			ask(composite), "",
+			ask(composite),
+			`SELECT "a", "B" FROM "ks"."t" WHERE "a" = ? AND "B" IN ? PER PARTITION LIMIT ? LIMIT ?`,
 			`SELECT "a" FROM "ks"."t" WHERE "a" = ? AND "B" = ? PER PARTITION LIMIT ?`, []int{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSelection(test.query)
-			if test.many != "" {
-				assert.Equal(t, test.many, s.many())
-			} else {
-				assert.Negative(t, s.key)
-			}
+			s.vary(len(test.query.Table.PartitionKey) - 1)
+			assert.Equal(t, test.many, s.in())
+			assert.Equal(t, test.query.Table.PartitionKey[s.varying].Name, s.many[s.key].Name)
 			assert.Equal(t, test.one, s.one())
 			assert.Equal(t, test.asked, s.asked)
 		})
 	}
 }
 
-func TestStatementTakesAsManyKeysAsItsRowsAllow(t *testing.T) {
-	simple := testTable([]string{"id"}, nil, []string{"v"})
-	rows := testTable([]string{"id"}, []string{"seq"}, []string{"v"})
-	composite := testTable([]string{"a", "b"}, nil, []string{"v"})
-	decimals := schema.NewTable("ks", "t", "id", []schema.Column{
-		{Name: "id", Type: &cqltype.Type{Kind: cqltype.Decimal}}, {Name: "v", Type: textType, Kind: schema.Regular},
-	})
+func TestStatementTakesAsManyKeysAsAreExpectedToFit(t *testing.T) {
+	simple, rows := keyed(false, cqltype.Text), keyed(true, cqltype.Text)
 	for name, test := range map[string]struct {
 		table  *schema.Table
+		known  int // rows of 450 bytes for each key; 0 for nothing
 		limit  int
 		strict bool
 		keys   int
 		want   []span
 	}{
-		"one row each":                        {simple, 1000, true, 200, []span{{0, 200}}},
-		"few rows each":                       {rows, 100, false, 50, []span{{0, 50}}},
-		"one row too many":                    {rows, 100, true, 50, []span{{0, 25}, {25, 50}}},
-		"a thousand rows each":                {rows, 1000, true, 10, []span{{0, 3}, {3, 6}, {6, 10}}},
-		"more rows than a statement may have": {rows, 5001, false, 3, []span{{0, 1}, {1, 2}, {2, 3}}},
-		"an absurd limit":                     {rows, 1 << 40, true, 2, []span{{0, 1}, {1, 2}}},
-		"composite keys":                      {composite, 1, true, 2, []span{{0, 1}, {1, 2}}},
-		"keys that compare as equal":          {decimals, 1, true, 2, []span{{0, 1}, {1, 2}}},
+		"one row each":                        {simple, 1, 1000, true, 200, []span{{0, 200}}},
+		"few rows each":                       {rows, 4, 1000, true, 70, []span{{0, 70}}},
+		"never more than a node should read":  {rows, 4, 1000, true, 200, []span{{0, 100}, {100, 200}}},
+		"hundred rows each":                   {rows, 100, 1000, true, 50, []span{{0, 16}, {16, 33}, {33, 50}}},
+		"a thousand rows each":                {rows, 1000, 1000, true, 7, []span{{0, 3}, {3, 7}}},
+		"as many as fit in any case":          {rows, 4000, 100, false, 46, []span{{0, 46}}},
+		"nothing is known":                    {rows, 0, 1000, true, 10, []span{{0, 5}, {5, 10}}},
+		"nothing is known, small limit":       {rows, 0, 3, true, 30, []span{{0, 30}}},
+		"more rows than a statement may have": {rows, 9000, 9001, false, 3, []span{{0, 1}, {1, 2}, {2, 3}}},
+		"an absurd limit":                     {rows, 2, 1 << 40, true, 2, []span{{0, 2}}},
+		"keys that compare as equal":          {keyed(true, cqltype.Decimal), 1, 1, true, 2, []span{{0, 1}, {1, 2}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := ask(test.table, "v")
 			q.Limit, q.Strict = test.limit, test.strict
-			r := &reading{SubQuery: &executor.SubQuery{Query: q}, selection: newSelection(q), limits: &inLimits{}}
-			assert.Equal(t, test.want, span{0, test.keys}.split(r.perStatement()))
+			v := &volume{}
+			v.observe(1, test.known, 450*test.known, false)
+			var keys []partition.Key
+			for i := range test.keys {
+				keys = append(keys, textKey(t, strconv.Itoa(i)))
+			}
+			got := (&fakeHost{}).reading(q, v, &inLimits{}, nil, keys...).arrange()
+			assert.Equal(t, test.want, got)
 		})
-	}
-}
-
-// column is a result column of a protocol type.
-func column(typ gocql.Type) gocql.ColumnInfo { return gocql.ColumnInfo{TypeInfo: rawType{typ: typ}} }
-
-func TestStatementRefusesColumnsThatHaveChanged(t *testing.T) {
-	s := newSelection(ask(testTable([]string{"id"}, nil, []string{"v"}), "v"))
-	require.NoError(t, s.check([]gocql.ColumnInfo{column(gocql.TypeVarchar), column(gocql.TypeVarchar)}))
-	require.NoError(t, s.check([]gocql.ColumnInfo{column(gocql.TypeVarchar), column(gocql.TypeCustom)}), "protocols differ in what is custom")
-	require.ErrorIs(t, s.check([]gocql.ColumnInfo{column(gocql.TypeVarchar), column(gocql.TypeInt)}), errStale)
-	require.ErrorIs(t, s.check([]gocql.ColumnInfo{column(gocql.TypeVarchar)}), errStale)
-}
-
-func TestGroupableTypesHaveOneFormForEachValue(t *testing.T) {
-	list := func(e cqltype.Kind) *cqltype.Type {
-		return &cqltype.Type{Kind: cqltype.List, Frozen: true, Elems: []*cqltype.Type{{Kind: e}}}
-	}
-	for _, yes := range []*cqltype.Type{textType, {Kind: cqltype.UUID}, {Kind: cqltype.BigInt}, list(cqltype.Text)} {
-		assert.True(t, groupable(yes), yes.String())
-	}
-	for _, no := range []*cqltype.Type{{Kind: cqltype.Decimal}, {Kind: cqltype.VarInt}, {Kind: cqltype.Double}, list(cqltype.Decimal)} {
-		assert.False(t, groupable(no), no.String())
 	}
 }

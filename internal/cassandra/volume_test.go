@@ -29,7 +29,7 @@ func TestPagesFollowTheSizeOfRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var v volume
 			for _, s := range tt.seen {
-				v.observe(s.keys, s.rows, s.bytes)
+				v.observe(s.keys, s.rows, s.bytes, false)
 			}
 			assert.Equal(t, tt.want, v.page(tt.keys, tt.most))
 		})

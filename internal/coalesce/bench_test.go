@@ -17,9 +17,9 @@ func benchKeys(n, from int) []partition.Key {
 	return out
 }
 
-func benchQuery() *Query {
+func benchQuery() *partition.Query {
 	columns := []schema.Column{{Name: "id"}, {Name: "name"}, {Name: "price"}}
-	return &Query{Table: schema.NewTable("shop", "products", "1", columns), Columns: columns, Consistency: "LOCAL_ONE", Limit: 1000, Strict: true}
+	return &partition.Query{Table: schema.NewTable("shop", "products", "1", columns), Columns: columns, Consistency: "LOCAL_ONE", Limit: 1000, Strict: true}
 }
 
 var found = partition.Result{Status: partition.Found}

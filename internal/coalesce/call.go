@@ -11,7 +11,7 @@ import (
 // goroutines that read for it; the other methods belong to the lookup's own.
 type Call struct {
 	group    *Group
-	query    Query
+	query    partition.Query
 	hash     uint64
 	keys     []partition.Key
 	deadline int64
@@ -87,11 +87,11 @@ func (c *Call) Own() []int32 {
 // Share hands the result of a read of the key at index to all that wait for it.
 // They must not change it. A result that follows from the caller of this lookup,
 // such as its deadline, is not theirs: see Withhold.
-func (c *Call) Share(index int, res partition.Result) { c.reads[index].unlist().tell(&res) }
+func (c *Call) Share(index int, res partition.Result) { c.reads[index].unlist().notify(&res) }
 
 // Withhold says that a read of the key at index has ended without a result for
 // others. Those that wait for it read the key themselves at once, one for the rest.
-func (c *Call) Withhold(index int) { c.reads[index].unlist().tell(nil) }
+func (c *Call) Withhold(index int) { c.reads[index].unlist().notify(nil) }
 
 // Report takes a result of the lookup's own, so that Next returns it.
 func (c *Call) Report(index int, res partition.Result) {
@@ -254,21 +254,21 @@ func (c *Call) Unanswered() []int32 {
 // Close ends the call, which is of no more use. Those that wait for its reads read
 // themselves; it waits for nobody any more. No read of its own may go on.
 func (c *Call) Close() {
-	// All are told before one is woken: they plan what they must read together.
-	var told *wait
+	// All are notified before one is woken: they plan what they must read together.
+	var notified *wait
 	met := len(c.slots) > 0
 	for i := range c.reads {
 		r := &c.reads[i]
 		if r.listed { // which only the call itself changes
-			told = r.unlist().release(told)
+			notified = r.unlist().release(notified)
 		}
 		met = met || r.met
 	}
-	for ; told != nil; told = told.next {
-		told.call.ring()
+	for ; notified != nil; notified = notified.next {
+		notified.call.ring()
 	}
 	if !met {
-		c.query, c.keys = Query{}, nil
+		c.query, c.keys = partition.Query{}, nil
 		c.group.calls.Put(c)
 		return
 	}

@@ -1,6 +1,6 @@
-// Package coalesce lets equal keys of concurrent lookups share one read. It
-// decides who reads a key and who waits, for how long, and who reads on when a
-// reader ends early. It does no I/O and starts no goroutine.
+// Package coalesce decides which lookup reads a key that several ask for at the same
+// time, how long the others wait for it, and which of them reads when the reader ends
+// early. It does no I/O and starts no goroutine.
 package coalesce
 
 import (
@@ -74,10 +74,10 @@ const never = math.MaxInt64
 // waiting for and how long to wait for one until the key is read again; it is cut to
 // a quarter of the time left. The columns of q and keys must not change any more. The call must
 // be closed, once.
-func (g *Group) Begin(q *Query, keys []partition.Key, deadline time.Time, patience time.Duration) *Call {
+func (g *Group) Begin(q *partition.Query, keys []partition.Key, deadline time.Time, patience time.Duration) *Call {
 	now := g.now()
 	c := g.calls.Get().(*Call)
-	c.group, c.query, c.hash, c.keys = g, *q, q.hash(g.seed), keys
+	c.group, c.query, c.hash, c.keys = g, *q, hash(q, g.seed), keys
 	c.deadline, c.patience = never, int64(patience)
 	if cap(c.reads) < len(keys) {
 		c.reads = make([]read, len(keys))

@@ -1,6 +1,7 @@
 package coalesce
 
 import (
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -194,24 +195,27 @@ func TestWithholdHasTheKeyReadAgain(t *testing.T) {
 func TestQueriesAreEqualInAllThatDecidesAnAnswer(t *testing.T) {
 	columns := []schema.Column{{Name: "a"}, {Name: "b"}}
 	table := schema.NewTable("ks", "t", "1", columns)
-	base := Query{Table: table, Columns: columns, Consistency: "ONE", Limit: 1, MaxBytes: 1}
+	base := partition.Query{Table: table, Columns: columns, Consistency: "ONE", Limit: 1, MaxBytes: 1}
 	same := base
 	same.Columns = []schema.Column{{Name: "a"}, {Name: "b"}}
-	assert.True(t, base.equal(&same))
+	assert.True(t, equal(&base, &same))
 	g := New(0)
-	assert.Equal(t, base.hash(g.seed), same.hash(g.seed))
-	for name, change := range map[string]func(q *Query){
-		"table":             func(q *Query) { q.Table = schema.NewTable("ks", "t", "1", columns) },
-		"columns":           func(q *Query) { q.Columns = columns[:1] },
-		"order of columns":  func(q *Query) { q.Columns = []schema.Column{columns[1], columns[0]} },
-		"consistency level": func(q *Query) { q.Consistency = "QUORUM" },
-		"limit":             func(q *Query) { q.Limit = 2 },
-		"strictness":        func(q *Query) { q.Strict = true },
-		"bytes":             func(q *Query) { q.MaxBytes = 2 },
-	} {
+	assert.Equal(t, hash(&base, g.seed), hash(&same, g.seed))
+	changes := map[string]func(q *partition.Query){
+		"table":             func(q *partition.Query) { q.Table = schema.NewTable("ks", "t", "1", columns) },
+		"columns":           func(q *partition.Query) { q.Columns = columns[:1] },
+		"order of columns":  func(q *partition.Query) { q.Columns = []schema.Column{columns[1], columns[0]} },
+		"consistency level": func(q *partition.Query) { q.Consistency = "QUORUM" },
+		"limit":             func(q *partition.Query) { q.Limit = 2 },
+		"strictness":        func(q *partition.Query) { q.Strict = true },
+		"bytes":             func(q *partition.Query) { q.MaxBytes = 2 },
+	}
+	assert.Equal(t, reflect.TypeFor[partition.Query]().NumField()-2, len(changes)-1,
+		"all fields are compared but Readable and Alone, which decide how a key is read and not what is answered")
+	for name, change := range changes {
 		other := base
 		change(&other)
-		assert.False(t, base.equal(&other), name)
+		assert.False(t, equal(&base, &other), name)
 	}
 }
 
@@ -221,7 +225,7 @@ func TestModes(t *testing.T) {
 		require.NoError(t, m.UnmarshalText([]byte(text)))
 		assert.Equal(t, mode, m)
 		assert.Equal(t, text, m.String())
-		for level, weak := range map[string]bool{"LOCAL_ONE": true, "one": true, "NODE_LOCAL": true, "TWO": false, "LOCAL_QUORUM": false, "ALL": false} {
+		for level, weak := range map[partition.Level]bool{"LOCAL_ONE": true, "ONE": true, "NODE_LOCAL": true, "TWO": false, "LOCAL_QUORUM": false, "ALL": false} {
 			assert.Equal(t, mode == Always || mode == Auto && weak, mode.Shares(level), "%s at %s", text, level)
 		}
 	}

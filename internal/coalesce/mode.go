@@ -3,7 +3,8 @@ package coalesce
 import (
 	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
 // Mode says which reads of a table are shared.
@@ -11,8 +12,8 @@ type Mode uint8
 
 // The modes a table can choose.
 const (
-	// Auto shares reads at ONE, LOCAL_ONE and NODE_LOCAL: one replica's word,
-	// which promises nothing of a write that has just been made.
+	// Auto shares reads at ONE, LOCAL_ONE and NODE_LOCAL: one replica's answer,
+	// which says nothing of a write that has just been made.
 	Auto Mode = iota
 	// Never shares no read.
 	Never
@@ -23,20 +24,9 @@ const (
 
 var modeNames = []string{"auto", "false", "true"}
 
-// Shares reports whether reads at a consistency level, in CQL's words, are shared.
-func (m Mode) Shares(consistency string) bool {
-	switch m {
-	case Never:
-		return false
-	case Always:
-		return true
-	case Auto:
-	}
-	switch strings.ToUpper(consistency) {
-	case "ONE", "LOCAL_ONE", "NODE_LOCAL":
-		return true
-	}
-	return false
+// Shares reports whether reads at a consistency level are shared.
+func (m Mode) Shares(level partition.Level) bool {
+	return m == Always || m == Auto && level.OneReplica()
 }
 
 // String returns the word that UnmarshalText reads: auto, false or true.
@@ -54,7 +44,7 @@ func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 func (m *Mode) UnmarshalText(text []byte) error {
 	i := slices.Index(modeNames, string(text))
 	if i < 0 {
-		return fmt.Errorf("%q is not a way to coalesce reads; use auto, true or false", text)
+		return fmt.Errorf("%q is not a coalescing mode; use auto, true or false", text)
 	}
 	*m = Mode(i)
 	return nil

@@ -84,8 +84,8 @@ func (c *Call) attach(index, slot int32, now, after int64) *wait {
 }
 
 // of reports whether the read is of that key and query.
-func (r *read) of(q *Query, routing []byte) bool {
-	return bytes.Equal(r.by.keys[r.index].Routing(), routing) && r.by.query.equal(q)
+func (r *read) of(q *partition.Query, routing []byte) bool {
+	return bytes.Equal(r.by.keys[r.index].Routing(), routing) && equal(&r.by.query, q)
 }
 
 // admit adds a wait. The mutex of the bucket is held.
@@ -146,24 +146,24 @@ func (w *wait) leave() {
 	}
 }
 
-// tell hands the end of a read to those that wait: its result, or nil that they
+// notify hands the end of a read to those that wait: its result, or nil that they
 // must read the key themselves.
-func (w *wait) tell(res *partition.Result) {
+func (w *wait) notify(res *partition.Result) {
 	for ; w != nil; w = w.next {
 		w.call.post(w.event(res))
 		w.call.ring()
 	}
 }
 
-// release tells the same as tell(nil), but wakes nobody. It returns all that were
-// told, those given among them.
-func (w *wait) release(told *wait) *wait {
+// release does the same as notify(nil), but wakes nobody. It returns all that were
+// notified, those given among them.
+func (w *wait) release(notified *wait) *wait {
 	for w != nil {
 		w.call.post(w.event(nil))
 		// The list is that of no read any more.
-		w, w.next, told = w.next, told, w
+		w, w.next, notified = w.next, notified, w
 	}
-	return told
+	return notified
 }
 
 // event is the end of the read that is waited for.

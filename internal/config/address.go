@@ -22,19 +22,19 @@ func (v *validator) listen(l *Listen) {
 		{"grpc", l.GRPC, l.TLS.GRPC}, {"http", l.HTTP, l.TLS.HTTP}, {"admin", l.Admin, l.TLS.Admin},
 	}
 	v.check(l.GRPC != "" || l.HTTP != "", "listen", "both grpc and http are off; give one of them an address such as 127.0.0.1:50051")
-	v.check(l.SocketMode&0o200 != 0, "listen.socket_mode", "%#o does not let the owner connect, which takes write permission; use 0660", l.SocketMode)
+	v.check(l.SocketMode&0o200 != 0, "listen.socket_mode", "%#o does not give the owner write permission, which a connection needs; use 0660", l.SocketMode)
 	v.check(l.MaxRequestBytes > 0, "listen.max_request_bytes", "%s is below 1; use a size such as 4MiB", l.MaxRequestBytes)
 	v.check(l.MaxConnections > 0, "listen.max_connections", "%d is below 1; leave it out for 2048", l.MaxConnections)
 	v.positive("listen.handshake_timeout", l.HandshakeTimeout, "5s")
 	v.positive("listen.write_timeout", l.WriteTimeout, "30s")
 	v.positive("listen.idle_timeout", l.IdleTimeout, "5m")
-	v.check(l.MaxConnectionAge >= 0, "listen.max_connection_age", "%s is below 0; use 0s to let connections live for ever", l.MaxConnectionAge)
+	v.check(l.MaxConnectionAge >= 0, "listen.max_connection_age", "%s is below 0; use 0s for no limit", l.MaxConnectionAge)
 	for i, a := range listeners {
 		why := badAddress(a.address)
 		v.check(why == "", "listen."+a.name, "%q %s", a.address, why)
 		for _, b := range listeners[:i] {
 			v.check(why != "" || !collide(a.address, b.address), "listen."+a.name,
-				"%s is taken by listen.%s already, which has %s; use another port or path", a.address, b.name, b.address)
+				"%s is already taken by listen.%s, which has %s; use another port or path", a.address, b.name, b.address)
 		}
 		tls := "listen.tls." + a.name
 		v.certificate(tls, a.tls.CertFile, a.tls.KeyFile)
@@ -54,12 +54,12 @@ func badAddress(address string) string {
 		case !filepath.IsAbs(path):
 			return "has no absolute path; write unix:///run/qosproxy/grpc.sock, with three slashes"
 		case len(path) > maxSocketPath:
-			return "has a path longer than the 107 bytes that a unix socket can have; shorten it"
+			return "has a path of more than 107 bytes, the most that a unix socket can have; shorten it"
 		}
 		return ""
 	}
 	if _, _, ok := splitHostPort(address); !ok {
-		return "is not an address to listen at; write host:port, such as 127.0.0.1:8080 or :8080, or unix:///path"
+		return "is not an address to listen on; write host:port, such as 127.0.0.1:8080 or :8080, or unix:///path"
 	}
 	return ""
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/identity"
 )
 
-// Client is a caller that the proxy knows, with what it is recognised by, its
-// share of the proxy and the tables it may read. Where one is configured, callers
-// that are none are refused.
+// Client is a caller with an identity: its credentials, its share of the proxy and the
+// tables that it may read. Where clients are configured, other callers are refused.
 type Client struct {
 	// Name is shown in logs and metrics; required, and of one client only.
 	Name string `yaml:"name"`
@@ -28,12 +27,12 @@ type Client struct {
 	SocketHeader string `yaml:"socket_header"`
 	// Priority is the class of its lookups; nil means standard.
 	Priority *identity.Priority `yaml:"priority"`
-	// KeysPerSecond is the sustained rate of keys; 0 is without limit.
+	// KeysPerSecond is the sustained rate of keys; 0 is no limit.
 	KeysPerSecond float64 `yaml:"keys_per_second"`
 	// BurstKeys is how many keys it may ask at once beyond that rate; 0 means
 	// what it asks in a second, and no less than its largest lookup.
 	BurstKeys int `yaml:"burst_keys"`
-	// MaxConcurrent is the most lookups it may have under way; 0 is without limit.
+	// MaxConcurrent is the most lookups it may have in flight; 0 is no limit.
 	MaxConcurrent int `yaml:"max_concurrent"`
 	// Tables are the tables that it may read, of those of the configuration.
 	Tables []ClientTable `yaml:"tables"`
@@ -92,7 +91,7 @@ func (v *validator) clients(c *Config) {
 	taken := map[string]string{}
 	once := func(path, what, value, remedy string) {
 		if before, twice := taken[what+value]; twice {
-			v.check(false, path, "%q is the %s of %s already; %s", value, what, before, remedy)
+			v.check(false, path, "%q is already the %s of %s; %s", value, what, before, remedy)
 			return
 		}
 		taken[what+value], _, _ = strings.Cut(path, ".")
@@ -106,14 +105,14 @@ func (v *validator) clients(c *Config) {
 		case !clientName.MatchString(client.Name):
 			v.check(false, path+".name", "%q is not a name; use up to 63 letters, digits and ._-", client.Name)
 		case client.Name == identity.Anonymous.Name:
-			v.check(false, path+".name", "%s is who callers are where there are no clients; choose another name", client.Name)
+			v.check(false, path+".name", "%s is the name of every caller when there are no clients; choose another name", client.Name)
 		default:
 			once(path+".name", "name", client.Name, "choose another")
 		}
 		v.marks(c, path, client, once)
 		v.check(client.KeysPerSecond >= 0, path+".keys_per_second", "%v is below 0; use 0 for no limit", client.KeysPerSecond)
-		v.check(client.BurstKeys >= 0, path+".burst_keys", "%d is below 0; use 0 for what it asks in a second", client.BurstKeys)
-		v.check(client.BurstKeys <= 0 || client.KeysPerSecond != 0, path+".burst_keys", "is set without keys_per_second, beyond which it would count; set keys_per_second as well")
+		v.check(client.BurstKeys >= 0, path+".burst_keys", "%d is below 0; use 0 for one second's worth", client.BurstKeys)
+		v.check(client.BurstKeys <= 0 || client.KeysPerSecond != 0, path+".burst_keys", "is set without keys_per_second, which it extends; set keys_per_second as well")
 		v.check(client.MaxConcurrent >= 0, path+".max_concurrent", "%d is below 0; use 0 for no limit", client.MaxConcurrent)
 		v.clientTables(c, path+".tables", client.Tables)
 	}
@@ -121,11 +120,11 @@ func (v *validator) clients(c *Config) {
 
 // marks checks what a client is recognised by.
 func (v *validator) marks(c *Config, path string, client *Client, once func(path, what, value, remedy string)) {
-	const remedy = "one client must be told from the other"
+	const remedy = "each client needs its own"
 	certificates := c.Listen.GRPC != "" && c.Listen.TLS.GRPC.ClientCAFile != "" || c.Listen.HTTP != "" && c.Listen.TLS.HTTP.ClientCAFile != ""
 	sockets := strings.HasPrefix(c.Listen.GRPC, unixScheme) || strings.HasPrefix(c.Listen.HTTP, unixScheme)
 	v.check(len(client.SPIFFE)+len(client.DNSSAN) > 0 || client.TokenFile != "" || client.SocketHeader != "", path,
-		"nothing tells who is this client; set spiffe, dns_san, token_file or socket_header")
+		"nothing identifies this client; set spiffe, dns_san, token_file or socket_header")
 	for i, id := range client.SPIFFE {
 		at := fmt.Sprintf("%s.spiffe[%d]", path, i)
 		v.check(spiffeID(id), at, "%q is not a SPIFFE ID; write spiffe://trust-domain/path", id)
@@ -133,7 +132,7 @@ func (v *validator) marks(c *Config, path string, client *Client, once func(path
 	}
 	for i, name := range client.DNSSAN {
 		at := fmt.Sprintf("%s.dns_san[%d]", path, i)
-		v.check(dnsName.MatchString(name), at, "%q is not a DNS name without wildcards; write the name that stands in the certificate", name)
+		v.check(dnsName.MatchString(name), at, "%q is not a DNS name without wildcards; write the name as it is in the certificate", name)
 		once(at, "DNS name", strings.ToLower(name), remedy)
 	}
 	for _, mark := range []struct {
@@ -141,7 +140,7 @@ func (v *validator) marks(c *Config, path string, client *Client, once func(path
 		names []string
 	}{{".spiffe", client.SPIFFE}, {".dns_san", client.DNSSAN}} {
 		v.check(len(mark.names) == 0 || certificates, path+mark.key,
-			"needs the certificates of clients, for which neither door asks; set client_ca_file in listen.tls.grpc or listen.tls.http")
+			"needs client certificates, which neither grpc nor http requests; set client_ca_file in listen.tls.grpc or listen.tls.http")
 	}
 	if client.TokenFile != "" {
 		once(path+".token_file", "token file", client.TokenFile, remedy)
@@ -150,9 +149,9 @@ func (v *validator) marks(c *Config, path string, client *Client, once func(path
 		at := path + ".socket_header"
 		switch {
 		case !headerValue.MatchString(client.SocketHeader):
-			v.check(false, at, "%q is not fit for a header; use letters, digits and signs, without spaces", client.SocketHeader)
+			v.check(false, at, "%q cannot be the value of a header; use letters, digits and punctuation, without spaces", client.SocketHeader)
 		case !sockets:
-			v.check(false, at, "is trusted on a unix socket only, and neither door is one; set listen.grpc or listen.http to unix:///path")
+			v.check(false, at, "is trusted only on a unix socket, and neither grpc nor http is one; set listen.grpc or listen.http to unix:///path")
 		default:
 			once(at, "socket header", client.SocketHeader, remedy)
 		}
@@ -171,7 +170,7 @@ func spiffeID(s string) bool {
 
 // clientTables checks what a client may read against the tables there are.
 func (v *validator) clientTables(c *Config, path string, tables []ClientTable) {
-	v.check(len(tables) > 0, path, "is missing, so that the client could read nothing; list the tables it may read")
+	v.check(len(tables) > 0, path, "is missing, so the client can read nothing; list the tables that it may read")
 	first := map[TableName]int{}
 	for i, t := range tables {
 		at := fmt.Sprintf("%s[%d]", path, i)
@@ -187,13 +186,13 @@ func (v *validator) clientTables(c *Config, path string, tables []ClientTable) {
 		first[t.Name] = i
 		of := c.tableAt(t.Name)
 		if of < 0 {
-			v.check(false, at+".name", "%s is not one of tables, which are all that can be read; list it there, or correct the name", t.Name)
+			v.check(false, at+".name", "%s is not in tables, and only those can be read; add it there, or correct the name", t.Name)
 			continue
 		}
 		for k, column := range t.Columns {
 			may := c.Tables[of].Columns
 			v.check(column == "" || len(may) == 0 || slices.Contains(may, column), fmt.Sprintf("%s.columns[%d]", at, k),
-				"%q is not one of tables[%d].columns, which a client can only narrow; add it there or remove it here", column, of)
+				"%q is not in tables[%d].columns, and a client can read no more than those; add it there or remove it here", column, of)
 		}
 	}
 }

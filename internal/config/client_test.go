@@ -49,7 +49,7 @@ func TestTheShareOfAClientIsCompleted(t *testing.T) {
 func TestAMarkOfADoorThatIsOffIsNone(t *testing.T) {
 	const clients = "\ntables: [{name: a.b}]\nclients: [{name: x, spiffe: [spiffe://a/b], tables: [{name: a.b}]}]"
 	_, err := Parse([]byte("listen: {http: '', tls: {http: {cert_file: a, key_file: b, client_ca_file: c}}}"+clients), "f")
-	require.ErrorContains(t, err, "f:3:21: clients[0].spiffe: needs the certificates of clients")
+	require.ErrorContains(t, err, "f:3:21: clients[0].spiffe: needs client certificates")
 	_, err = Parse([]byte("listen: {tls: {http: {cert_file: a, key_file: b, client_ca_file: c}}}"+clients), "f")
 	require.NoError(t, err)
 }

@@ -1,6 +1,6 @@
-// Package config reads the configuration: a YAML file, then the environment
-// over it. It decides which keys exist, what their values may be and which
-// combinations are impossible, and names file, line and key of every mistake.
+// Package config decides which keys a configuration has, which values they take and
+// which combinations are impossible. It reads a YAML file and then the environment,
+// and names file, line and key of every mistake.
 package config
 
 import (
@@ -91,14 +91,14 @@ func (t ClientTLS) On() bool {
 // Listen says where clients and operators connect. An address is host:port or
 // unix:///path; an empty one turns its listener off.
 type Listen struct {
-	// GRPC and HTTP are the front doors; at least one is on.
+	// GRPC and HTTP serve clients; at least one is on.
 	GRPC string `yaml:"grpc"`
 	HTTP string `yaml:"http"`
 	// Admin serves metrics, health and status.
 	Admin string `yaml:"admin"`
 	// SocketMode is the permission of unix sockets.
 	SocketMode fs.FileMode `yaml:"socket_mode"`
-	// MaxRequestBytes is the largest request that either door accepts.
+	// MaxRequestBytes is the largest request that GRPC and HTTP accept.
 	MaxRequestBytes Bytes `yaml:"max_request_bytes"`
 	// MaxConnections is the most connections to each listener, 1 or more; further
 	// ones are closed at once.
@@ -106,15 +106,15 @@ type Listen struct {
 	// HandshakeTimeout bounds a TLS handshake, and the time until the headers of a
 	// request have come.
 	HandshakeTimeout time.Duration `yaml:"handshake_timeout"`
-	// WriteTimeout is how long a client may take to receive what is written to
-	// it before its connection is closed.
+	// WriteTimeout is how long a client may take to read what is written to it before its
+	// connection is closed.
 	WriteTimeout time.Duration `yaml:"write_timeout"`
 	// IdleTimeout is how long a connection is kept without a request.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
-	// MaxConnectionAge is after how long, ±10 %, a client is asked to connect
-	// anew; 0 never asks.
+	// MaxConnectionAge is after how long, ±10 %, a client is asked to reconnect; 0 never
+	// asks.
 	MaxConnectionAge time.Duration `yaml:"max_connection_age"`
-	// Pprof serves the Go profiler at the admin listener.
+	// Pprof serves the Go profiler on the admin listener.
 	Pprof bool `yaml:"pprof"`
 	// TLS encrypts listeners, each by itself.
 	TLS ListenTLS `yaml:"tls"`
@@ -141,32 +141,43 @@ type ServerTLS struct {
 
 // Admin is what the admin listener shows.
 type Admin struct {
-	// HotKeys is how /hotkeys names keys: hashed or clear; off counts none.
-	HotKeys string `yaml:"hot_keys"`
+	// HotKeys is how /hotkeys names keys.
+	HotKeys HotKeys `yaml:"hot_keys"`
 }
 
-// Admission says when lookups are refused so that the others keep the promise.
+// HotKeys is how /hotkeys names keys.
+type HotKeys string
+
+// The ways to name hot keys; HotKeysOff counts none.
+const (
+	HotKeysHashed HotKeys = "hashed"
+	HotKeysClear  HotKeys = "clear"
+	HotKeysOff    HotKeys = "off"
+)
+
+// Admission says when lookups are shed so that the others keep to the SLO.
 type Admission struct {
-	// Enabled refuses lookups; without, shares of clients are not held either.
+	// Enabled sheds lookups; without it clients are not held to their limits either.
 	Enabled bool `yaml:"enabled"`
-	// MinConcurrency and MaxConcurrency bound the keys under way, between which
-	// the proxy finds its limit; 1 or more, the one not above the other.
+	// MinConcurrency and MaxConcurrency bound the limit of keys in flight, which the proxy
+	// finds itself; 1 or more, the first not above the second.
 	MinConcurrency int `yaml:"min_concurrency"`
 	MaxConcurrency int `yaml:"max_concurrency"`
-	// MaxMemory is how many bytes the answers under way may take, as far as it can be
-	// told beforehand; 0 is half of the memory limit of the process, or 1 GiB without one.
+	// MaxMemory is the memory budget in bytes, for requests that are being received, answers
+	// of hosts and answers that are not sent yet, whether or not Enabled; 0 is half of the
+	// memory limit of the process, or 1 GiB without one.
 	MaxMemory Bytes `yaml:"max_memory"`
-	// Ladder is what a table gives up as it breaks its promise.
+	// Ladder is what a table switches off when it misses its SLO.
 	Ladder Ladder `yaml:"ladder"`
 }
 
-// Ladder is at which burn rates a table gives up what; 0 never does.
+// Ladder has the burn rates from which a table switches features off; 0 is never.
 type Ladder struct {
-	// Hedges is where hedges back off.
+	// Hedges is where only hosts that have stalled are hedged.
 	Hedges float64 `yaml:"hedges"`
 	// Optional is where keys that the caller marked as optional are shed.
 	Optional float64 `yaml:"optional"`
-	// Batch and Standard are where lookups of these priorities are refused.
+	// Batch and Standard are where lookups of these priorities are shed.
 	Batch    float64 `yaml:"batch"`
 	Standard float64 `yaml:"standard"`
 }
@@ -175,16 +186,25 @@ type Ladder struct {
 type Log struct {
 	// Level is the least level that is logged: debug, info, warn or error.
 	Level slog.Level `yaml:"level"`
-	// Format is json or text.
-	Format string `yaml:"format"`
+	// Format is how a record is written.
+	Format LogFormat `yaml:"format"`
 }
+
+// LogFormat is how a record of the log is written.
+type LogFormat string
+
+// The formats of the log.
+const (
+	LogJSON LogFormat = "json"
+	LogText LogFormat = "text"
+)
 
 // Shutdown is how the process ends after SIGTERM.
 type Shutdown struct {
-	// Delay is how long it serves on while balancers notice that it is not
+	// Delay is how long it goes on serving while load balancers notice that it is not
 	// ready.
 	Delay time.Duration `yaml:"delay"`
-	// Timeout is how long the lookups under way may take after that.
+	// Timeout is how long the lookups in flight may take after that.
 	Timeout time.Duration `yaml:"timeout"`
 }
 
@@ -211,7 +231,7 @@ func Default() Config {
 			IdleTimeout:      5 * time.Minute,
 			MaxConnectionAge: 30 * time.Minute,
 		},
-		Admin: Admin{HotKeys: "hashed"},
+		Admin: Admin{HotKeys: HotKeysHashed},
 		Defaults: Settings{
 			Consistency:      "LOCAL_ONE",
 			Timeout:          125 * time.Millisecond,
@@ -219,6 +239,7 @@ func Default() Config {
 			HedgeBudget:      0.02,
 			Grouping:         planner.Cover,
 			MaxKeys:          500,
+			Merge:            MergeAuto,
 			MaxRowsPerKey:    1000,
 			MaxResponseBytes: 4 << 20,
 			SLA:              SLA{Percentile: 95, Target: 125 * time.Millisecond, OperateAt: 0.5},
@@ -231,7 +252,7 @@ func Default() Config {
 			MaxConcurrency: 100_000,
 			Ladder:         Ladder{Hedges: 2, Optional: 3, Batch: 4, Standard: 8},
 		},
-		Log:      Log{Level: slog.LevelInfo, Format: "json"},
+		Log:      Log{Level: slog.LevelInfo, Format: LogJSON},
 		Shutdown: Shutdown{Delay: 5 * time.Second, Timeout: 30 * time.Second},
 	}
 }

@@ -70,6 +70,7 @@ tables:
     grouping: owner
     max_keys: 5
     coalesce: true
+    merge: off
     sla: {target: 50ms}
 `), "qosproxy.yaml")
 	require.NoError(t, err)
@@ -88,7 +89,7 @@ tables:
 	assert.Equal(t, TableName{"Shop", "Features"}, c.Tables[1].Name)
 	assert.Equal(t, Settings{
 		Consistency: "LOCAL_QUORUM", Timeout: 125 * time.Millisecond, SpeculativeRetry: retry, Grouping: planner.Owner,
-		MaxKeys: 5, MaxRowsPerKey: 1000, MaxResponseBytes: 4 << 20, Coalesce: coalesce.Always,
+		MaxKeys: 5, MaxRowsPerKey: 1000, MaxResponseBytes: 4 << 20, Coalesce: coalesce.Always, Merge: MergeOff,
 		SLA: SLA{Percentile: 95, Target: 50 * time.Millisecond, OperateAt: 0.5},
 	}, c.Effective(&c.Tables[1]))
 }
@@ -100,7 +101,7 @@ func TestATableCanOverrideEverySetting(t *testing.T) {
 
 	other := Settings{
 		Consistency: "ALL", Timeout: 1, SpeculativeRetry: hedge.Fixed(1), HedgeBudget: 1, Grouping: planner.Single, MaxKeys: 9,
-		MaxKeysPerGroup: 9, MaxRowsPerKey: 9, MaxResponseBytes: 9, Coalesce: coalesce.Always, SLA: SLA{Percentile: 9, Target: 9, OperateAt: 0.9},
+		MaxKeysPerGroup: 9, MaxRowsPerKey: 9, MaxResponseBytes: 9, Coalesce: coalesce.Always, Merge: MergeOff, SLA: SLA{Percentile: 9, Target: 9, OperateAt: 0.9},
 	}
 	for _, f := range settings {
 		assert.NotEqual(t, reflect.ValueOf(Default().Defaults).FieldByIndex(f.index).Interface(), reflect.ValueOf(other).FieldByIndex(f.index).Interface(), f.name)

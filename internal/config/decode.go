@@ -28,7 +28,7 @@ func (d *decoder) document(c *Config, data []byte) {
 		return
 	}
 	if line := tooDeep(data); line > 0 {
-		d.refuse("", place{line: line, column: 1}, "is nested deeper than any key; is a bracket or a quote left open?")
+		d.refuse("", place{line: line, column: 1}, "is nested deeper than any key; look for an open bracket or quote")
 		return
 	}
 	file, err := parse(data)
@@ -41,7 +41,7 @@ func (d *decoder) document(c *Config, data []byte) {
 			continue
 		}
 		if i > 0 {
-			d.refuse("", start(doc.Body), "a second document begins here; put everything into one")
+			d.refuse("", start(doc.Body), "a second YAML document begins here; put everything into one")
 			return
 		}
 		d.value(reflect.ValueOf(c).Elem(), doc.Body, "")
@@ -114,7 +114,7 @@ func (d *decoder) resolve(node ast.Node, path string) (ast.Node, bool) {
 func (d *decoder) scalar(dst reflect.Value, node ast.Node, path string) {
 	text, quoted, ok := scalarOf(node)
 	if !ok {
-		d.refuse(path, start(node), "is a %s; it wants one value", kindOf(node))
+		d.refuse(path, start(node), "is a %s; it must be a single value", kindOf(node))
 		return
 	}
 	if err := setScalar(dst, text); err != nil {
@@ -130,9 +130,9 @@ func (d *decoder) list(dst reflect.Value, node ast.Node, path string) {
 	if !ok {
 		example := "such as [a, b]"
 		if !isScalar(dst.Type().Elem()) {
-			example = "each item behind a dash"
+			example = "each item after a dash"
 		}
-		d.refuse(path, start(node), "is a %s; it wants a list, %s", kindOf(node), example)
+		d.refuse(path, start(node), "is a %s; it must be a list, %s", kindOf(node), example)
 		return
 	}
 	dst.Set(reflect.MakeSlice(dst.Type(), 0, len(sequence.Values)))
@@ -154,7 +154,7 @@ func (d *decoder) mapping(dst reflect.Value, node ast.Node, path string) {
 	entries, ok := entriesOf(node)
 	fields := fieldsOf(dst.Type())
 	if !ok {
-		d.refuse(path, start(node), "is a %s; it wants keys: %s", kindOf(node), strings.Join(names(fields), ", "))
+		d.refuse(path, start(node), "is a %s; it must have keys: %s", kindOf(node), strings.Join(names(fields), ", "))
 		return
 	}
 	for _, e := range entries {
@@ -186,11 +186,11 @@ func (d *decoder) mapping(dst reflect.Value, node ast.Node, path string) {
 func (d *decoder) merge(dst reflect.Value, e *ast.MappingValueNode, path string) {
 	if from, ok := d.resolve(e.Value, path); ok {
 		if _, ok := entriesOf(from); !ok {
-			d.refuse(path, start(e.Key), "<< wants one mapping, as in <<: *name")
+			d.refuse(path, start(e.Key), "<< takes one mapping, as in <<: *name")
 			return
 		}
 		if d.merges++; d.merges > maxMerges {
-			d.refuse(path, start(e.Key), "<< merges more than %d mappings into each other, or one into itself", maxMerges)
+			d.refuse(path, start(e.Key), "<< nests more than %d mappings, or merges one into itself", maxMerges)
 		} else {
 			d.mapping(dst, from, path)
 		}
@@ -204,9 +204,9 @@ func (d *decoder) unknown(path, key string, at place, known []string) {
 	d.origin.locate(p, at)
 	switch near := nearest(key, known); {
 	case key == "password":
-		p.Message = "a password does not belong into this file; write it to a file of its own and name that in password_file"
+		p.Message = "a password does not belong in this file; write it to its own file and set password_file to the path"
 	case key == "token":
-		p.Message = "a token does not belong into this file; write it to a file of its own and name that in token_file"
+		p.Message = "a token does not belong in this file; write it to its own file and set token_file to the path"
 	case near != "":
 		p.Message = fmt.Sprintf("unknown key %q, did you mean %q?", key, near)
 	default:

@@ -84,15 +84,15 @@ func unknownVariable(name string, known []string) *Error {
 	p := &Error{Variable: name}
 	switch near := nearest(name, known); {
 	case strings.HasSuffix(name, "_PASSWORD"):
-		p.Message = "a password is not taken from the environment; write it to a file and name that in " + Variable("cassandra.password_file")
+		p.Message = "a password is not read from the environment; write it to a file and set " + Variable("cassandra.password_file") + " to the path"
 	case name == envPrefix+"TABLES" || strings.HasPrefix(name, envPrefix+"TABLES_"):
-		p.Message = "tables are listed in the configuration file only; unset the variable"
+		p.Message = "tables can be listed only in the configuration file; unset the variable"
 	case name == envPrefix+"CLIENTS" || strings.HasPrefix(name, envPrefix+"CLIENTS_"):
-		p.Message = "clients are listed in the configuration file only; unset the variable"
+		p.Message = "clients can be listed only in the configuration file; unset the variable"
 	case near != "":
 		p.Message = fmt.Sprintf("unknown variable, did you mean %s?", near)
 	default:
-		p.Message = "unknown variable; unset it, or see 'qosproxy config show' for the keys there are"
+		p.Message = "unknown variable; unset it, or see 'qosproxy config show' for all keys"
 	}
 	return p
 }

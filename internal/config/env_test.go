@@ -59,10 +59,10 @@ func TestProblemsOfVariablesNameThem(t *testing.T) {
 		"QOSPROXY_DEFAULTS_TIMEOUT=":        `QOSPROXY_DEFAULTS_TIMEOUT: defaults.timeout: "" is not a duration; write 15ms, 2s or 1m30s`,
 		"QOSPROXY_DEFAULTS_TIMEOUT=0s":      "QOSPROXY_DEFAULTS_TIMEOUT: defaults.timeout: 0s is not above 0; use a duration such as 50ms",
 		"QOSPROXY_CASSANDRA_CONTACT_POINTS": "QOSPROXY_CASSANDRA_CONTACT_POINTS: cassandra.contact_points: is empty; name at least one node of the cluster",
-		"QOSPROXY_CASSANDRA_PASSWORD=hush":  "QOSPROXY_CASSANDRA_PASSWORD: a password is not taken from the environment; write it to a file and name that in QOSPROXY_CASSANDRA_PASSWORD_FILE",
-		"QOSPROXY_TABLES=shop.products":     "QOSPROXY_TABLES: tables are listed in the configuration file only; unset the variable",
-		"QOSPROXY_TABLES_0_NAME=a.b":        "QOSPROXY_TABLES_0_NAME: tables are listed in the configuration file only; unset the variable",
-		"QOSPROXY_BANANAS_PER_POUND=x":      "QOSPROXY_BANANAS_PER_POUND: unknown variable; unset it, or see 'qosproxy config show' for the keys there are",
+		"QOSPROXY_CASSANDRA_PASSWORD=hush":  "QOSPROXY_CASSANDRA_PASSWORD: a password is not read from the environment; write it to a file and set QOSPROXY_CASSANDRA_PASSWORD_FILE to the path",
+		"QOSPROXY_TABLES=shop.products":     "QOSPROXY_TABLES: tables can be listed only in the configuration file; unset the variable",
+		"QOSPROXY_TABLES_0_NAME=a.b":        "QOSPROXY_TABLES_0_NAME: tables can be listed only in the configuration file; unset the variable",
+		"QOSPROXY_BANANAS_PER_POUND=x":      "QOSPROXY_BANANAS_PER_POUND: unknown variable; unset it, or see 'qosproxy config show' for all keys",
 	} {
 		_, err := Load("", []string{entry})
 		assert.EqualError(t, err, want)

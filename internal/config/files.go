@@ -12,9 +12,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/identity"
 )
 
-// CheckFiles reports every file that the configuration names and that cannot be
-// read, every token file without a token that can be used, and every unix socket whose folder does not exist: one *Error each,
-// joined. It opens the files, so it says what this process may read.
+// CheckFiles reports every named file that cannot be read, every token file without a
+// valid token, and every unix socket whose folder does not exist: one *Error each, joined.
+// It opens the files, so it says what this process may read.
 func (c *Config) CheckFiles() error {
 	v := &validator{origin: c.origin}
 	for i := range c.Clients {

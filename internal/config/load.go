@@ -8,10 +8,10 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Load reads the file at path, or nothing when path is empty, then the variables
-// of env (in the form of os.Environ) over it, and validates the outcome. Keys
-// that neither gives have the values of Default. The error joins one *Error
-// for each mistake; Explain shows them with their lines.
+// Load reads the file at path, or nothing when path is empty. The variables of env, in the
+// form of os.Environ, override it. Load validates the outcome. Keys that neither gives
+// have the values of Default. The error joins one *Error for each mistake; Explain shows
+// them with their lines.
 func Load(path string, env []string) (*Config, error) {
 	if path == "" {
 		return build(nil, "", env)

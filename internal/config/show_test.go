@@ -41,6 +41,7 @@ func TestShownIsWhatIsInForce(t *testing.T) {
     max_rows_per_key: 1000
     max_response_bytes: 4MiB
     coalesce: auto
+    merge: auto
     sla:
       percentile: 95
       target: 80ms
@@ -126,6 +127,7 @@ func drawSettings(t *rapid.T) Settings {
 		MaxRowsPerKey:    rapid.Int().Draw(t, "rows"),
 		MaxResponseBytes: Bytes(rapid.Int32().Draw(t, "bytes")),
 		Coalesce:         rapid.SampledFrom([]coalesce.Mode{coalesce.Auto, coalesce.Never, coalesce.Always}).Draw(t, "coalesce"),
+		Merge:            rapid.SampledFrom([]Merge{MergeAuto, MergeOff}).Draw(t, "merge"),
 		SLA: SLA{
 			Percentile: float64(rapid.IntRange(0, 1000).Draw(t, "percentile")) / 10,
 			Target:     time.Duration(rapid.Int64().Draw(t, "target")),

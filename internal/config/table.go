@@ -15,18 +15,20 @@ import (
 type Settings struct {
 	// Consistency is the level of every read.
 	Consistency Consistency `yaml:"consistency"`
-	// Timeout bounds a lookup that brings no deadline of its own; above 0.
+	// Timeout bounds a lookup without a deadline of its own; above 0.
 	Timeout time.Duration `yaml:"timeout"`
-	// SpeculativeRetry says when a late group is asked again elsewhere.
+	// SpeculativeRetry says after how long a late group is hedged.
 	SpeculativeRetry hedge.Policy `yaml:"speculative_retry"`
-	// HedgeBudget is the share of keys that may be asked twice, 0 to 1.
+	// HedgeBudget is the share of keys that may be hedged, 0 to 1. With 0 none is, except
+	// under SpeculativeRetry ALWAYS, which asks for two reads of every key. It does not
+	// limit fail-over.
 	HedgeBudget Percent `yaml:"hedge_budget"`
 	// Grouping is how keys become sub-queries.
 	Grouping planner.Grouping `yaml:"grouping"`
 	// MaxKeys is the most keys in one lookup, 1 or more.
 	MaxKeys int `yaml:"max_keys"`
-	// MaxKeysPerGroup is the largest group, at most MaxKeys; 0 lets the planner
-	// choose.
+	// MaxKeysPerGroup is the largest group, at most MaxKeys; 0 sizes groups by what
+	// statements and keys cost, as measured.
 	MaxKeysPerGroup int `yaml:"max_keys_per_group"`
 	// MaxRowsPerKey is the most rows of one partition that are returned, 1 or
 	// more.
@@ -35,15 +37,26 @@ type Settings struct {
 	MaxResponseBytes Bytes `yaml:"max_response_bytes"`
 	// Coalesce says which reads are shared by concurrent lookups of equal keys.
 	Coalesce coalesce.Mode `yaml:"coalesce"`
+	// Merge says whether sub-queries share statements with those of other lookups.
+	Merge Merge `yaml:"merge"`
 	// SLA is the target that lookups are measured against.
 	SLA SLA `yaml:"sla"`
 }
 
-// SLA is a promise: so many percent of the lookups end within Target.
+// Merge says whether sub-queries of different lookups for a busy host share a statement.
+type Merge string
+
+// The ways to merge.
+const (
+	MergeAuto Merge = "auto"
+	MergeOff  Merge = "off"
+)
+
+// SLA is an SLO: Percentile percent of the lookups end within Target.
 type SLA struct {
 	// Percentile is above 0 and below 100.
 	Percentile float64 `yaml:"percentile"`
-	// Target is the promised duration, above 0.
+	// Target is the target duration, above 0.
 	Target time.Duration `yaml:"target"`
 	// OperateAt is the share of Target at which the percentile is meant to be in
 	// normal operation, above 0 and at most 1.
@@ -74,6 +87,7 @@ type Overrides struct {
 	MaxRowsPerKey    *int              `yaml:"max_rows_per_key"`
 	MaxResponseBytes *Bytes            `yaml:"max_response_bytes"`
 	Coalesce         *coalesce.Mode    `yaml:"coalesce"`
+	Merge            *Merge            `yaml:"merge"`
 	SLA              *SLAOverrides     `yaml:"sla"`
 }
 
@@ -102,6 +116,7 @@ func (c *Config) Effective(t *Table) Settings {
 	override(&s.MaxRowsPerKey, t.MaxRowsPerKey)
 	override(&s.MaxResponseBytes, t.MaxResponseBytes)
 	override(&s.Coalesce, t.Coalesce)
+	override(&s.Merge, t.Merge)
 	if t.SLA != nil {
 		override(&s.SLA.Percentile, t.SLA.Percentile)
 		override(&s.SLA.Target, t.SLA.Target)
@@ -134,6 +149,7 @@ func overriding(s Settings) Overrides {
 		MaxRowsPerKey:    &s.MaxRowsPerKey,
 		MaxResponseBytes: &s.MaxResponseBytes,
 		Coalesce:         &s.Coalesce,
+		Merge:            &s.Merge,
 		SLA:              &SLAOverrides{Percentile: &s.SLA.Percentile, Target: &s.SLA.Target, OperateAt: &s.SLA.OperateAt},
 	}
 }

@@ -113,7 +113,7 @@ func ParseConsistency(s string) (Consistency, error) {
 	why := "is not a consistency level"
 	switch c {
 	case "SERIAL", "LOCAL_SERIAL":
-		why = "is for one partition at a time, which a lookup of many keys is not"
+		why = "is for reads of one partition, not for lookups of many keys"
 	case "ANY":
 		why = "is for writes only"
 	}

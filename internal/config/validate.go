@@ -33,10 +33,10 @@ func (c *Config) problems() []*Error {
 	v.settings("defaults", c.Defaults, overriding(c.Defaults))
 	v.tables(c)
 	v.clients(c)
-	v.check(slices.Contains([]string{"hashed", "clear", "off"}, c.Admin.HotKeys), "admin.hot_keys",
-		"%q is not a way to name hot keys; use hashed, clear or off", c.Admin.HotKeys)
+	v.check(slices.Contains([]HotKeys{HotKeysHashed, HotKeysClear, HotKeysOff}, c.Admin.HotKeys), "admin.hot_keys",
+		"%q is not a form of hot keys; use hashed, clear or off", c.Admin.HotKeys)
 	v.admission(&c.Admission)
-	v.check(slices.Contains([]string{"json", "text"}, c.Log.Format), "log.format", "%q is not a format; use json or text", c.Log.Format)
+	v.check(slices.Contains([]LogFormat{LogJSON, LogText}, c.Log.Format), "log.format", "%q is not a format; use json or text", c.Log.Format)
 	v.check(c.Shutdown.Delay >= 0, "shutdown.delay", "%s is below 0; use 0s to stop at once", c.Shutdown.Delay)
 	v.positive("shutdown.timeout", c.Shutdown.Timeout, "30s")
 	return v.found
@@ -52,7 +52,7 @@ func (v *validator) cassandra(c *Cassandra) {
 		v.check(contactPoint(p), fmt.Sprintf("cassandra.contact_points[%d]", i), "%q is not an address; write a host, or host:port", p)
 	}
 	v.check(1 <= c.Port && c.Port <= 65535, "cassandra.port", "%d is not a port; use 1 to 65535", c.Port)
-	v.check(c.ConnectionsPerHost > 0, "cassandra.connections_per_host", "%d is below 1", c.ConnectionsPerHost)
+	v.check(c.ConnectionsPerHost > 0, "cassandra.connections_per_host", "%d is below 1; use a number such as 2", c.ConnectionsPerHost)
 	v.positive("cassandra.connect_timeout", c.ConnectTimeout, "5s")
 	v.positive("cassandra.refresh_interval", c.RefreshInterval, "1m")
 	v.check(c.PasswordFile == "" || c.Username != "", "cassandra.password_file", "is set without a username; set cassandra.username as well")
@@ -62,20 +62,21 @@ func (v *validator) cassandra(c *Cassandra) {
 
 func (v *validator) admission(a *Admission) {
 	v.check(a.MinConcurrency > 0, "admission.min_concurrency", "%d is below 1; use a number of keys such as 200", a.MinConcurrency)
-	v.check(a.MaxConcurrency > 0 && a.MaxConcurrency >= a.MinConcurrency, "admission.max_concurrency",
-		"%d is below min_concurrency, which is %d; raise it, or lower the other", a.MaxConcurrency, a.MinConcurrency)
+	v.check(a.MaxConcurrency > 0, "admission.max_concurrency", "%d is below 1; use a number of keys such as 100000", a.MaxConcurrency)
+	v.check(a.MaxConcurrency <= 0 || a.MaxConcurrency >= a.MinConcurrency, "admission.max_concurrency",
+		"%d is below min_concurrency, which is %d; raise it, or lower min_concurrency", a.MaxConcurrency, a.MinConcurrency)
 	v.check(a.MaxMemory >= 0, "admission.max_memory", "%s is below 0; use a size such as 256MiB, or 0 for half of the memory limit", a.MaxMemory)
 	last, lastName := 0.0, ""
-	for _, rung := range []struct {
+	for _, step := range []struct {
 		name string
 		at   float64
 	}{{"hedges", a.Ladder.Hedges}, {"optional", a.Ladder.Optional}, {"batch", a.Ladder.Batch}, {"standard", a.Ladder.Standard}} {
-		path := "admission.ladder." + rung.name
-		v.check(rung.at >= 0, path, "%v is below 0; use a burn rate such as 2, or 0 for never", rung.at)
-		v.check(rung.at <= 0 || rung.at >= last, path,
-			"%v is below %s, which is %v, and what comes first is given up first; raise it, or use 0 for never", rung.at, lastName, last)
-		if rung.at > 0 {
-			last, lastName = rung.at, rung.name
+		path := "admission.ladder." + step.name
+		v.check(step.at >= 0, path, "%v is below 0; use a burn rate such as 2, or 0 for never", step.at)
+		v.check(step.at <= 0 || step.at >= last, path,
+			"%v is below %s, which is %v and an earlier step; raise it, or use 0 for never", step.at, lastName, last)
+		if step.at > 0 {
+			last, lastName = step.at, step.name
 		}
 	}
 }
@@ -121,14 +122,15 @@ func (v *validator) settings(path string, s Settings, given Overrides) {
 		"%q is not a consistency level of reads; use LOCAL_ONE or LOCAL_QUORUM", s.Consistency)
 	v.given(given.HedgeBudget != nil, 0 <= s.HedgeBudget && s.HedgeBudget <= 1, path+".hedge_budget",
 		"%s is not a share of the keys; use 0%% to 100%%", s.HedgeBudget)
-	v.given(given.MaxKeys != nil, s.MaxKeys > 0, path+".max_keys", "%d is below 1", s.MaxKeys)
+	v.given(given.MaxKeys != nil, s.MaxKeys > 0, path+".max_keys", "%d is below 1; use a number such as 500", s.MaxKeys)
 	v.given(given.MaxKeysPerGroup != nil, s.MaxKeysPerGroup >= 0, path+".max_keys_per_group",
-		"%d is below 0; use 0 to let the planner choose", s.MaxKeysPerGroup)
+		"%d is below 0; use 0 to size groups by what statements and keys cost", s.MaxKeysPerGroup)
 	v.given(given.MaxKeysPerGroup != nil, s.MaxKeysPerGroup <= s.MaxKeys || s.MaxKeys <= 0, path+".max_keys_per_group",
-		"%d is above max_keys, which is %d: no group can be that large; lower it, or raise max_keys", s.MaxKeysPerGroup, s.MaxKeys)
-	v.given(given.MaxRowsPerKey != nil, s.MaxRowsPerKey > 0, path+".max_rows_per_key", "%d is below 1", s.MaxRowsPerKey)
+		"%d is above max_keys, which is %d, so no group can be that large; lower it, or raise max_keys", s.MaxKeysPerGroup, s.MaxKeys)
+	v.given(given.MaxRowsPerKey != nil, s.MaxRowsPerKey > 0, path+".max_rows_per_key", "%d is below 1; use a number such as 1000", s.MaxRowsPerKey)
 	v.given(given.MaxResponseBytes != nil, s.MaxResponseBytes > 0, path+".max_response_bytes",
 		"%s is below 1; use a size such as 4MiB", s.MaxResponseBytes)
+	v.given(given.Merge != nil, slices.Contains([]Merge{MergeAuto, MergeOff}, s.Merge), path+".merge", "%q is not a way to merge; use auto or off", s.Merge)
 	if given.SLA != nil {
 		v.sla(path+".sla", s.SLA, *given.SLA)
 	}
@@ -136,7 +138,7 @@ func (v *validator) settings(path string, s Settings, given Overrides) {
 
 func (v *validator) sla(path string, s SLA, given SLAOverrides) {
 	v.given(given.Percentile != nil, 0 < s.Percentile && s.Percentile < 100, path+".percentile",
-		"%v is not between 0 and 100, both excluded; use 95 or 99.9", s.Percentile)
+		"%v is not above 0 and below 100; use a percentile such as 95 or 99.9", s.Percentile)
 	v.given(given.Target != nil, s.Target > 0, path+".target", "%s is not above 0; use a duration such as 125ms", s.Target)
 	v.given(given.OperateAt != nil, 0 < s.OperateAt && s.OperateAt <= 1, path+".operate_at",
 		"%s is not a share of the target; use a percentage above 0%% and up to 100%%", s.OperateAt)

@@ -289,17 +289,44 @@ func AppendJSONString(dst []byte, s string) []byte {
 func appendJSONString[S string | []byte](dst []byte, s S) []byte {
 	dst = append(dst, '"')
 	start := 0
-	for i := range len(s) {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
+	for i := 0; i < len(s); {
+		end := min(i+8, len(s))
+		if end == i+8 && plain(word(s[i:end])) {
+			i = end
 			continue
 		}
-		dst = append(dst, s[start:i]...)
-		start = i + 1
-		dst = appendEscape(dst, c)
+		for ; i < end; i++ {
+			c := s[i]
+			if c >= ' ' && c != '"' && c != '\\' {
+				continue
+			}
+			dst = append(dst, s[start:i]...)
+			start = i + 1
+			dst = appendEscape(dst, c)
+		}
 	}
 	dst = append(dst, s[start:]...)
 	return append(dst, '"')
+}
+
+// word returns eight bytes, which the compiler loads at once.
+func word[S string | []byte](s S) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+// plain reports whether none of eight bytes is to be escaped.
+//
+// Source: "Determine if a word has a byte less than n", Bit Twiddling Hacks, S. E. Anderson.
+// A byte that equals n is one whose exclusive or with n is less than 1.
+func plain(w uint64) bool {
+	const (
+		each = 0x0101010101010101
+		high = 0x80 * each
+	)
+	quote, backslash := w^'"'*each, w^'\\'*each
+	return ((w-' '*each)&^w|(quote-each)&^quote|(backslash-each)&^backslash)&high == 0
 }
 
 // appendEscape appends the escape of a quote, backslash or control character.

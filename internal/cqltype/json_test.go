@@ -165,6 +165,26 @@ func BenchmarkEncodeJSON(b *testing.B) {
 	}
 }
 
+// TestAppendJSONStringEscapesEveryByteAlike puts each byte at each place of a text, as most
+// of a text is looked at by eight bytes at once.
+func TestAppendJSONStringEscapesEveryByteAlike(t *testing.T) {
+	for c := range 256 {
+		alone := AppendJSONString(nil, string([]byte{byte(c)}))
+		escaped := string(alone[1 : len(alone)-1])
+		for at := range 20 {
+			text := bytes.Repeat([]byte("!~"), 10)
+			text[at] = byte(c)
+			want := `"` + string(text[:at]) + escaped + string(text[at+1:]) + `"`
+			require.Equal(t, want, string(AppendJSONString(nil, string(text))), "byte %#x at %d", c, at)
+			require.Equal(t, want, string(appendJSONString(nil, text)), "byte %#x at %d", c, at)
+		}
+	}
+	for c := range 256 {
+		needsEscape := c < ' ' || c == '"' || c == '\\'
+		assert.Equal(t, needsEscape, len(AppendJSONString(nil, string([]byte{byte(c)}))) > 3, "byte %#x", c)
+	}
+}
+
 func TestAppendJSONString(t *testing.T) {
 	assert.Equal(t, `"a\"\\\b\t\n\f\r\u0000\u001Fä/`+"\x7f"+`"`, string(AppendJSONString(nil, "a\"\\\b\t\n\f\r\x00\x1fä/\x7f")))
 	long := bytes.Repeat([]byte("a"), 1000)

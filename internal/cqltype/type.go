@@ -1,7 +1,6 @@
-// Package cqltype knows the types of CQL: it parses their names, turns the
-// bytes of a value into the JSON that Cassandra's SELECT JSON writes and back,
-// and builds the bytes of a partition key. It decides what a value looks like;
-// what may be read is decided by lookup.
+// Package cqltype decides what a CQL value looks like: it parses the names of types,
+// turns the bytes of a value into the JSON of Cassandra's SELECT JSON and back, and
+// builds the bytes of a partition key. What may be read is decided by package lookup.
 package cqltype
 
 import "math"

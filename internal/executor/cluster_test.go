@@ -192,14 +192,14 @@ type bench struct {
 	rng     *rand.Rand
 }
 
-func newBench(t testing.TB, r *ring.Ring, c *cluster, with func(*Config)) *bench {
+func newBench(t testing.TB, r *ring.Ring, c *cluster, with func(*setup)) *bench {
 	t.Helper()
-	cfg := Config{Reader: c, Ring: func() *ring.Ring { return r }}
+	cfg := setup{Config: Config{Reader: c, Ring: func() *ring.Ring { return r }}}
 	if with != nil {
 		with(&cfg)
 	}
 	b := &bench{
-		Executor: New(cfg), t: t, cluster: c, ring: r, budget: 0.02,
+		Executor: cfg.executor(), t: t, cluster: c, ring: r, budget: 0.02,
 		policy: hedge.Fixed(15 * time.Millisecond), rng: rand.New(rand.NewPCG(1, 2)),
 	}
 	t.Cleanup(b.Close)
@@ -214,9 +214,9 @@ func (b *bench) request(keys int) *Request {
 		Ring:   b.ring,
 		Policy: b.policy,
 		Table:  b.state(),
-		Cap:    b.cap,
 		Trace:  true,
 	}
+	req.Cap = b.cap
 	p, ok := b.ring.Placement("ks")
 	require.True(b.t, ok)
 	for range keys {
@@ -259,10 +259,14 @@ func (o *outcome) extraKeys() int {
 
 // run executes a request, and checks what holds for each.
 func (b *bench) run(ctx context.Context, req *Request) outcome {
+	return b.runPlan(ctx, req, b.Plan(req))
+}
+
+func (b *bench) runPlan(ctx context.Context, req *Request, plan Plan) outcome {
 	start := time.Now()
 	o := outcome{at: start.Sub(b.cluster.begin), results: make([]partition.Result, len(req.Keys))}
 	calls := make([]int, len(req.Keys))
-	o.Stats = b.Execute(ctx, req, b.Plan(req), func(k int, r partition.Result) {
+	o.Stats = b.Execute(ctx, plan, func(k int, r partition.Result) {
 		calls[k]++
 		o.results[k] = r
 	})

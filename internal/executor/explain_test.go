@@ -16,12 +16,12 @@ func TestTraceSaysWhyALateAttemptWasNotHedged(t *testing.T) {
 		rf      int
 		timeout time.Duration
 		prepare func(b *bench)
-		want    string
+		want    NotHedged
 	}{
 		"there is no other replica": {rf: 1, timeout: 100 * time.Millisecond, want: NotHedgedReplicas},
 		"too little time is left":   {rf: 3, timeout: 15*time.Millisecond + 500*time.Microsecond, want: NotHedgedDeadline},
 		"the budget is spent": {rf: 3, timeout: 100 * time.Millisecond, want: NotHedgedBudget, prepare: func(b *bench) {
-			for b.state().hedges.Withdraw(hedge.Wanted{Keys: 1, SubQueries: 1, Still: true}) {
+			for b.state().hedges.Withdraw(hedge.Wanted{Keys: 1, SubQueries: 1, Quiet: true}) {
 			}
 			drain(b.state().hedges, true)
 		}},
@@ -77,12 +77,12 @@ func TestExplainSaysWhichHostsAreAvoidedAndWhy(t *testing.T) {
 	for name, tt := range map[string]struct {
 		node node
 		keys int
-		want string
+		want Avoided
 	}{
-		"it is ejected":       {failing(ReasonOther), 0, AvoidedEjected},
-		"it owes too much":    {usuallyWell, 2000, AvoidedFull},
-		"it is slow":          {silent(), 0, AvoidedSuspect},
-		"control: it is well": {usuallyWell, 0, ""},
+		"it is ejected":          {failing(ReasonOther), 0, AvoidedEjected},
+		"it is full":             {usuallyWell, 2000, AvoidedFull},
+		"it is slow":             {silent(), 0, AvoidedSuspect},
+		"control: it is healthy": {usuallyWell, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -95,10 +95,10 @@ func TestExplainSaysWhichHostsAreAvoidedAndWhy(t *testing.T) {
 				req := b.request(20)
 				h := b.view(b.ring).hosts[hostIndex(b, "h1")]
 				h.keys.Add(int64(tt.keys))
-				plan, seen := b.Explain(req)
-				got := seen.Avoided[hostIndex(b, "h1")]
+				plan := b.Plan(req)
+				got := plan.Survey.Avoided[hostIndex(b, "h1")]
 				if tt.want == AvoidedSuspect {
-					assert.Contains(t, []string{AvoidedSuspect, AvoidedStalled}, got)
+					assert.Contains(t, []Avoided{AvoidedSuspect, AvoidedStalled}, got)
 				} else {
 					assert.Equal(t, tt.want, got)
 				}

@@ -8,7 +8,7 @@ import (
 )
 
 // State is how a host is doing. Its value is that of the metric host_state.
-type State int
+type State int32
 
 // The states of a host.
 const (
@@ -17,9 +17,9 @@ const (
 	// SlowStart is a host that was ejected, and is asked less at first.
 	SlowStart
 	// Probing is a host that was suspect or ejected, and has yet to show with
-	// a few keys at a time that it is well.
+	// a few keys at a time that it is healthy.
 	Probing
-	// Suspect is a host that owes an answer for too long. It is asked only for
+	// Suspect is a host of which an answer is overdue. It is asked only for
 	// keys that have no other replica.
 	Suspect
 	// Ejected is a host that failed again and again. It is asked only for keys
@@ -37,27 +37,13 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
-// String returns the name that the state has in logs.
-func (s state) String() string {
-	switch s {
-	case stateProbing:
-		return Probing.String()
-	case stateSuspect:
-		return Suspect.String()
-	case stateEjected:
-		return Ejected.String()
-	case stateHealthy:
-	}
-	return Healthy.String()
-}
-
 // HostHealth is how one host is doing at one moment.
 type HostHealth struct {
 	// Host is the host as the ring describes it.
 	Host ring.Host
 	// State is its state.
 	State State
-	// InflightKeys are the keys it owes an answer for, and InflightSubQueries
+	// InflightKeys are the keys outstanding at it, and InflightSubQueries
 	// the sub-queries these came in; abandoned ones are included.
 	InflightKeys, InflightSubQueries int
 	// Latency is the moving average of its answers; 0 before the first.
@@ -65,7 +51,8 @@ type HostHealth struct {
 	// Price is what the next plan would reckon for the host, relative to 1 for a
 	// usual idle one; its recent share is left out.
 	Price float64
-	// OldestOutstanding is how long it has owed its oldest answer; 0 for none.
+	// OldestOutstanding is for how long its oldest sub-query has been outstanding; 0 for
+	// none.
 	OldestOutstanding time.Duration
 	// Failures are the failures since its last answer.
 	Failures int
@@ -106,13 +93,13 @@ func (h *host) health(now int64) HostHealth {
 		InflightSubQueries: int(h.subQueries.Load()),
 		Latency:            time.Duration(math.Float64frombits(h.latency.Load()) * float64(time.Second)),
 		Price:              h.price(h.relativeNow(now), now),
-		Failures:           h.trouble.failures,
+		Failures:           h.history.failures,
 		SubQueries:         h.counts.subQueries.Load(),
 		Hedges:             h.counts.hedges.Load(),
 		HedgedAway:         h.counts.hedgedAway.Load(),
 	}
 	if h.oldest != nil {
-		out.OldestOutstanding = time.Duration(now - h.oldest.sent)
+		out.OldestOutstanding = time.Duration(now - h.oldest.sentAt)
 	}
 	if at := h.probeAt.Load(); at != unset {
 		out.ProbeIn = time.Duration(max(at-now, 0))
@@ -120,22 +107,15 @@ func (h *host) health(now int64) HostHealth {
 	return out
 }
 
-// state is the state as the world sees it. The mutex is held.
+// state is the state as the world sees it, in which an overdue host is suspect before a
+// plan has found it to be, and slow start is one. The mutex is held.
 func (h *host) state(now int64) State {
-	switch state(h.current.Load()) {
-	case stateSuspect:
-		return Suspect
-	case stateProbing:
+	switch s := State(h.current.Load()); {
+	case s == Ejected && h.probing.Load():
 		return Probing
-	case stateEjected:
-		if h.probing.Load() {
-			return Probing
-		}
-		return Ejected
-	case stateHealthy:
-	}
-	switch {
-	case h.late(now):
+	case s != Healthy:
+		return s
+	case h.overdue(now):
 		return Suspect
 	case h.slowUntil.Load() > now:
 		return SlowStart

@@ -91,7 +91,7 @@ func TestOneSlowKeyDoesNotMakeAHostSuspect(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(after(time.Millisecond))
-				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) { cfg.without.overtaking = true })
+				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *setup) { cfg.without.overtaking = true })
 				left := tt.slow
 				c.set("h1", func(at time.Duration, _ int) (time.Duration, error) {
 					if at < second || left == 0 {
@@ -142,18 +142,18 @@ func TestFullHostIsNotAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(after(time.Millisecond))
-				b := newBench(t, newRing(t, 3, tt.rf, 1), c, func(cfg *Config) {
+				b := newBench(t, newRing(t, 3, tt.rf, 1), c, func(cfg *setup) {
 					cfg.Limits.InflightKeys = 64
 					cfg.without.suspects = true
 				})
 				b.policy = hedge.Policy{}
 				c.set("h1", silent())
 				b.load(20*time.Millisecond, 20*second, 20, 100*time.Millisecond)
-				owed := 0
+				most := 0
 				for _, h := range b.Health() {
-					owed = max(owed, h.InflightKeys)
+					most = max(most, h.InflightKeys)
 				}
-				assert.LessOrEqual(t, owed, 64)
+				assert.LessOrEqual(t, most, 64)
 				o := b.lookup(300, 100*time.Millisecond)
 				assert.NotZero(t, o.count(tt.want))
 				assert.Equal(t, 300, o.count(partition.Found)+o.count(partition.Shed)+o.count(partition.TimedOut))
@@ -267,7 +267,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 			}
 			return c.usual(at, keys)
 		})
-		b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) { cfg.Registerer = registry })
+		b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *setup) { cfg.Registerer = registry })
 		all := b.load(20*time.Millisecond, 10*second, 50, second)
 		hedges, failovers := 0, 0
 		for _, o := range all {
@@ -311,7 +311,7 @@ func TestProbesEndWithTheExecutor(t *testing.T) {
 		b := newBench(t, newRing(t, 3, 3, 3), c, nil)
 		h := b.view(b.ring).hosts[0]
 		h.mu.Lock()
-		h.enter(stateSuspect, b.now(), "was marked")
+		h.enter(Suspect, b.now(), "was marked")
 		h.probeAt.Store(0)
 		h.mu.Unlock()
 		b.probe(b.view(b.ring), b.request(50))
@@ -363,7 +363,7 @@ func TestAnyReaderLeavesEveryKeyOneResult(t *testing.T) {
 				}
 				return partition.Result{Status: partition.Found}
 			}
-			b := newBench(t, newRing(t, hosts, rf, 2), c, func(cfg *Config) { cfg.Limits.InflightKeys = inflight })
+			b := newBench(t, newRing(t, hosts, rf, 2), c, func(cfg *setup) { cfg.Limits.InflightKeys = inflight })
 			b.policy, _ = hedge.ParsePolicy(policy)
 			for _, o := range b.load(7*time.Millisecond, 200*time.Millisecond, keys, 60*time.Millisecond) {
 				assert.LessOrEqual(t, o.took, 60*time.Millisecond)
@@ -399,7 +399,7 @@ func BenchmarkExecute(bb *testing.B) {
 		q.Settled()
 		return found[:len(q.Keys)], nil
 	}
-	b := newBench(bb, r, newCluster(after(0)), func(cfg *Config) { cfg.Reader = reader })
+	b := newBench(bb, r, newCluster(after(0)), func(cfg *setup) { cfg.Reader = reader })
 	req := b.request(50)
 	req.Trace = false
 	plan := b.Plan(req)
@@ -410,7 +410,7 @@ func BenchmarkExecute(bb *testing.B) {
 	bb.Run("execute", func(bb *testing.B) {
 		bb.ReportAllocs()
 		for range bb.N {
-			b.Execute(ctx, req, plan, sink)
+			b.Execute(ctx, plan, sink)
 		}
 		bb.ReportMetric(float64(len(plan.Groups)), "groups")
 	})
@@ -432,8 +432,8 @@ func TestOnlyAHostThatAnswersSlowlyIsProbedOften(t *testing.T) {
 			b.lookup(50, second)
 		}
 		h := b.view(b.ring).hosts[0]
-		h.current.Store(int32(stateProbing))
-		h.trouble.strikes = mostGood
+		h.current.Store(int32(Probing))
+		h.history.strikes = mostGood
 		for _, c := range []struct {
 			took    time.Duration
 			answers bool
@@ -444,7 +444,7 @@ func TestOnlyAHostThatAnswersSlowlyIsProbedOften(t *testing.T) {
 			{10 * time.Millisecond, false, h.gap()},
 		} {
 			now := b.now()
-			h.rest(&flight{host: h, view: b.view(b.ring), table: b.state(), keys: mostProbeKeys, sent: now - int64(c.took)}, c.answers, now)
+			h.spaceProbes(&outstanding{host: h, view: b.view(b.ring), table: b.state(), keys: b.policies.probeKeys, sentAt: now - int64(c.took)}, c.answers, now)
 			assert.Equal(t, c.want, h.probeAt.Load()-now, "an answer after %v: %t", c.took, c.answers)
 		}
 	})

@@ -28,7 +28,7 @@ func TestHedgeFiresAtItsDelayAndNotANanosecondBefore(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		go func() {
-			done <- b.Execute(ctx, req, plan, func(_ int, r partition.Result) { got = r })
+			done <- b.Execute(ctx, plan, func(_ int, r partition.Result) { got = r })
 		}()
 		time.Sleep(15*time.Millisecond - 1)
 		synctest.Wait()
@@ -43,7 +43,7 @@ func TestHedgeFiresAtItsDelayAndNotANanosecondBefore(t *testing.T) {
 		assert.Equal(t, 16*time.Millisecond, time.Since(c.begin))
 		assert.Equal(t, partition.Found, got.Status)
 		assert.Equal(t, 1, stats.Hedges)
-		assert.Equal(t, []string{OutcomeCancelled, OutcomeWon}, []string{stats.Attempts[0].Outcome, stats.Attempts[1].Outcome})
+		assert.Equal(t, []Outcome{OutcomeCancelled, OutcomeWon}, []Outcome{stats.Attempts[0].Outcome, stats.Attempts[1].Outcome})
 	})
 }
 
@@ -52,7 +52,7 @@ func TestLoserIsCancelledWithACauseWhileItsLookupGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(after(time.Millisecond))
-				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *Config) { cfg.without.cancel = without })
+				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *setup) { cfg.without.cancel = without })
 				b.cap = 1
 				req := b.request(2)
 				plan := b.Plan(req)
@@ -75,7 +75,7 @@ func TestLoserIsCancelledWithACauseWhileItsLookupGoesOn(t *testing.T) {
 				go func() {
 					ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 					defer cancel()
-					b.Execute(ctx, req, plan, func(int, partition.Result) {})
+					b.Execute(ctx, plan, func(int, partition.Result) {})
 					returned.Store(true)
 				}()
 				time.Sleep(17 * time.Millisecond)
@@ -99,13 +99,13 @@ func TestLoserIsCancelledWithACauseWhileItsLookupGoesOn(t *testing.T) {
 	}
 }
 
-func TestFewHedgesAreThoseAwayFromHostsThatStandStill(t *testing.T) {
+func TestFewHedgesAreThoseAwayFromHostsThatAnswerNobody(t *testing.T) {
 	for name, tt := range map[string]struct {
 		few, stands bool
 		hedges      int
 	}{
 		"a straggler":                           {true, false, 0},
-		"a host that stands still":              {true, true, 1},
+		"a host that answers nobody":            {true, true, 1},
 		"control: a straggler without the hint": {false, false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestFewHedgesAreThoseAwayFromHostsThatStandStill(t *testing.T) {
 						}
 					}()
 				}
-				stats := b.Execute(t.Context(), req, plan, func(int, partition.Result) {})
+				stats := b.Execute(t.Context(), plan, func(int, partition.Result) {})
 				assert.Equal(t, tt.hedges, stats.Hedges)
 				time.Sleep(time.Second)
 			})
@@ -160,7 +160,7 @@ func TestPolicyDecidesWhenASecondReplicaIsAsked(t *testing.T) {
 				c.set(b.ring.Host(plan.Groups[0].Host).ID, after(40*time.Millisecond))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				b.Execute(ctx, req, plan, func(_ int, r partition.Result) { assert.Equal(t, partition.Found, r.Status) })
+				b.Execute(ctx, plan, func(_ int, r partition.Result) { assert.Equal(t, partition.Found, r.Status) })
 				took := time.Since(c.begin)
 				var at []time.Duration
 				for _, r := range c.seen() {
@@ -213,7 +213,7 @@ func TestHedgesStayWithinTheirBudgetForAnHour(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(sometimes(tt.share))
 				c.record = false
-				b := newBench(t, newRing(t, 6, 3, 3), c, func(cfg *Config) {
+				b := newBench(t, newRing(t, 6, 3, 3), c, func(cfg *setup) {
 					cfg.without.budgets = tt.without
 					cfg.without.suspects = true
 				})
@@ -245,7 +245,7 @@ func TestADeniedHedgeIsDueWhenHalfOfTheTimeIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(after(time.Millisecond))
 		b := newBench(t, newRing(t, 3, 3, 3), c, nil)
-		for b.state().hedges.Withdraw(hedge.Wanted{Keys: 25, SubQueries: 1, Still: true}) {
+		for b.state().hedges.Withdraw(hedge.Wanted{Keys: 25, SubQueries: 1, Quiet: true}) {
 		}
 		req := b.request(1)
 		plan := b.Plan(req)
@@ -259,7 +259,7 @@ func TestADeniedHedgeIsDueWhenHalfOfTheTimeIsGone(t *testing.T) {
 		}()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		b.Execute(ctx, req, plan, func(int, partition.Result) {})
+		b.Execute(ctx, plan, func(int, partition.Result) {})
 		reads := c.seen()
 		require.Len(t, reads, 2)
 		assert.Equal(t, 50*time.Millisecond, reads[1].at)

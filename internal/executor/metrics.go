@@ -25,7 +25,7 @@ type metrics struct {
 	hedgeOpportunities *prometheus.CounterVec
 	opportunities      opportunities
 
-	sent map[string]prometheus.Counter
+	sent map[Kind]prometheus.Counter
 
 	mu    sync.Mutex
 	addrs map[string]bool
@@ -45,14 +45,14 @@ func newMetrics() *metrics {
 		subQueries: counters("qosproxy_subqueries_total", "Sub-queries sent: first, hedge, failover, and probes of avoided hosts.", "attempt"),
 		hedges: counters("qosproxy_hedges_total",
 			"Hedges by outcome: won answered some key first, lost did not, denied were not sent for want of budget or for overload.", "outcome"),
-		failovers: counters("qosproxy_failovers_total", "Sub-queries sent because another failed, by the reason of its failure.", "reason"),
+		failovers: counters("qosproxy_failovers_total", "Sub-queries sent for keys that another has lost, by the reason for which they were lost.", "reason"),
 		changes:   counters("qosproxy_host_state_changes_total", "Times a host has entered a state.", "host", "state"),
-		sent:      make(map[string]prometheus.Counter),
+		sent:      make(map[Kind]prometheus.Counter),
 		addrs:     make(map[string]bool),
 	}
 	m.hedgeOpportunities, m.opportunities = newOpportunities()
-	for _, kind := range []string{KindFirst, KindHedge, KindFailover, KindProbe} {
-		m.sent[kind] = m.subQueries.WithLabelValues(kind)
+	for _, kind := range []Kind{KindFirst, KindHedge, KindFailover, KindProbe} {
+		m.sent[kind] = m.subQueries.WithLabelValues(string(kind))
 	}
 	// A rate needs the zero before the first.
 	for _, outcome := range []string{hedgeWon, hedgeLost, hedgeDenied} {
@@ -77,43 +77,29 @@ func (m *metrics) register(to prometheus.Registerer, e *Executor) error {
 	return errors.Join(errs...)
 }
 
-func (m *metrics) subQuery(kind string) prometheus.Counter { return m.sent[kind] }
+func (m *metrics) subQuery(kind Kind) prometheus.Counter { return m.sent[kind] }
 
 // hostMetrics are the series of one host, looked up once.
 type hostMetrics struct {
-	first, hedge, failover, probe prometheus.Observer
-	states                        [stateEjected + 1]prometheus.Counter
+	durations map[Kind]prometheus.Observer
+	states    [Ejected + 1]prometheus.Counter
 }
 
 func (m *metrics) host(addr string) hostMetrics {
 	m.mu.Lock()
 	m.addrs[addr] = true
 	m.mu.Unlock()
-	h := hostMetrics{
-		first:    m.durations.WithLabelValues(addr, KindFirst),
-		hedge:    m.durations.WithLabelValues(addr, KindHedge),
-		failover: m.durations.WithLabelValues(addr, KindFailover),
-		probe:    m.durations.WithLabelValues(addr, KindProbe),
+	h := hostMetrics{durations: make(map[Kind]prometheus.Observer, len(m.sent))}
+	for kind := range m.sent {
+		h.durations[kind] = m.durations.WithLabelValues(addr, string(kind))
 	}
-	for s := range h.states {
-		h.states[s] = m.changes.WithLabelValues(addr, state(s).String())
+	for _, s := range []State{Healthy, Probing, Suspect, Ejected} {
+		h.states[s] = m.changes.WithLabelValues(addr, s.String())
 	}
 	return h
 }
 
-func (h *hostMetrics) duration(kind string) prometheus.Observer {
-	switch kind {
-	case KindHedge:
-		return h.hedge
-	case KindFailover:
-		return h.failover
-	case KindProbe:
-		return h.probe
-	}
-	return h.first
-}
-
-func (h *hostMetrics) changes(s state) prometheus.Counter { return h.states[s] }
+func (h *hostMetrics) changes(s State) prometheus.Counter { return h.states[s] }
 
 // forget drops the series of addresses that no kept snapshot has, or a cluster
 // whose nodes are replaced day by day would fill the registry.
@@ -144,7 +130,7 @@ var (
 	hostStateDesc = prometheus.NewDesc("qosproxy_host_state",
 		"State of the host: 0 healthy, 1 slow_start, 2 probing, 3 suspect, 4 ejected.", []string{"host"}, nil)
 	hostInflightDesc = prometheus.NewDesc("qosproxy_host_inflight",
-		"Keys for which the host owes an answer, abandoned ones included.", []string{"host"}, nil)
+		"Keys outstanding at the host, abandoned ones included.", []string{"host"}, nil)
 	hostLatencyDesc = prometheus.NewDesc("qosproxy_host_latency_seconds",
 		"Moving average of the latency of the host's answers.", []string{"host"}, nil)
 )
@@ -164,4 +150,15 @@ func (c hostCollector) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(hostInflightDesc, prometheus.GaugeValue, float64(h.InflightKeys), addr)
 		to <- prometheus.MustNewConstMetric(hostLatencyDesc, prometheus.GaugeValue, h.Latency.Seconds(), addr)
 	}
+}
+
+// observe takes a duration, with the trace that shows one like it if there is one.
+func observe(o prometheus.Observer, took time.Duration, traceID string) {
+	if traceID != "" {
+		if e, ok := o.(prometheus.ExemplarObserver); ok {
+			e.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": traceID})
+			return
+		}
+	}
+	o.Observe(took.Seconds())
 }

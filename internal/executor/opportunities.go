@@ -29,20 +29,20 @@ func newOpportunities() (*prometheus.CounterVec, opportunities) {
 	return vec, o
 }
 
-// count takes a flight that was unanswered until a moment, and each delay once.
+// count takes a sub-query that was unanswered until a moment, and each delay once.
 //
 // No timer runs for it: an attempt counts by the time that it took, once it has
 // ended. One that was cancelled since others had answered its keys, or since the
 // lookup was over, counts twice, without counting a delay twice: by the time until
 // it was given up, at once, and then by the time until its host settled it. With the
 // first alone nothing would ever be seen beyond the configured delay plus what a
-// hedge takes; with the second alone a host that stands still would be seen when it
+// hedge takes; with the second alone a host that is stalled would be seen when it
 // answers again. The mutex of the host is held.
-func (o *opportunities) count(f *flight, until int64) {
+func (o *opportunities) count(f *outstanding, until int64) {
 	if f.kind != KindFirst {
 		return
 	}
-	for took := time.Duration(until - f.sent); f.counted < len(hedgeDelays) && took >= hedgeDelays[f.counted].delay; f.counted++ {
+	for took := time.Duration(until - f.sentAt); f.counted < len(hedgeDelays) && took >= hedgeDelays[f.counted].delay; f.counted++ {
 		o[f.counted].Inc()
 	}
 }

@@ -23,7 +23,7 @@ func opportunitiesOf(e *Executor) (n [len(hedgeDelays)]int) {
 }
 
 // TestFirstAttemptsAreCountedAtEachDelayThatTheyOutlast looks when the lookup has
-// ended, and again when every host has settled what it owed.
+// ended, and again when every host has settled what was outstanding.
 func TestFirstAttemptsAreCountedAtEachDelayThatTheyOutlast(t *testing.T) {
 	type counts = [len(hedgeDelays)]int
 	fails := func(d time.Duration) node {
@@ -58,7 +58,7 @@ func TestFirstAttemptsAreCountedAtEachDelayThatTheyOutlast(t *testing.T) {
 				req := b.request(1)
 				plan := b.Plan(req)
 				cluster.set(b.ring.Host(plan.Groups[0].Host).ID, c.first)
-				b.Execute(t.Context(), req, plan, func(int, partition.Result) {})
+				b.Execute(t.Context(), plan, func(int, partition.Result) {})
 				synctest.Wait()
 				assert.Equal(t, c.ended, opportunitiesOf(b.Executor), "when the lookup has ended")
 				time.Sleep(100 * time.Millisecond)
@@ -71,7 +71,7 @@ func TestFirstAttemptsAreCountedAtEachDelayThatTheyOutlast(t *testing.T) {
 // TestDecodingIsNoWaiting has a reader that returns long after its host has answered.
 func TestDecodingIsNoWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, newRing(t, 3, 3, 3), newCluster(nil), func(cfg *Config) {
+		b := newBench(t, newRing(t, 3, 3, 3), newCluster(nil), func(cfg *setup) {
 			cfg.Reader = ReaderFunc(func(_ context.Context, q *SubQuery) ([]partition.Result, error) {
 				time.Sleep(5*time.Millisecond - 1)
 				q.Settled()
@@ -81,7 +81,7 @@ func TestDecodingIsNoWaiting(t *testing.T) {
 		})
 		b.policy = hedge.Policy{}
 		req := b.request(1)
-		b.Execute(t.Context(), req, b.Plan(req), func(int, partition.Result) {})
+		b.Execute(t.Context(), b.Plan(req), func(int, partition.Result) {})
 		assert.Zero(t, opportunitiesOf(b.Executor))
 	})
 }
@@ -94,7 +94,7 @@ func TestHealthTellsWhatWasAskedOfAHostAndWhatWasHedgedAwayFromIt(t *testing.T) 
 		plan := b.Plan(req)
 		slow := b.ring.Host(plan.Groups[0].Host).Addr
 		c.set(b.ring.Host(plan.Groups[0].Host).ID, after(30*time.Millisecond))
-		b.Execute(t.Context(), req, plan, func(int, partition.Result) {})
+		b.Execute(t.Context(), plan, func(int, partition.Result) {})
 		var subQueries, hedges int64
 		for _, h := range b.Health() {
 			subQueries, hedges = subQueries+h.SubQueries, hedges+h.Hedges

@@ -3,32 +3,40 @@ package executor
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
+)
+
+// An avoided host is asked for a few keys at a time, beside the lookups, until it is healthy.
+const (
+	// probeTimeout is how long a probe waits, and suspectGap how long after it
+	// the next one is sent while older answers are outstanding. Together they are
+	// how long it takes at most to see that a host answers again which has lost
+	// what was outstanding.
+	probeTimeout = 400 * time.Millisecond
+	suspectGap   = 400 * time.Millisecond
 )
 
 // probe asks avoided hosts for a few keys each, when it is time, and if the lookup
 // has keys of theirs. They are asked elsewhere as well, so no lookup ever waits for
 // a probe.
 func (e *Executor) probe(v *view, req *Request) {
-	if e.without.suspects && e.without.ejection {
-		return
-	}
 	for _, i := range v.data {
 		h := v.hosts[i]
-		if h.is(stateHealthy) || h.probeAt.Load() > e.now() || h.probing.Load() {
+		if h.is(Healthy) || h.probeAt.Load() > e.now() || h.probing.Load() {
 			continue
 		}
 		keys := keysOf(req, i, h.probeKeys())
 		if len(keys) == 0 || h.full(len(keys)) || !h.probing.CompareAndSwap(false, true) {
 			continue
 		}
-		if req.Table.manyLate() && !e.without.sparing && !req.Table.hedges.Probe() {
+		if !req.Table.hedges.Probe(req.Table.lateShare() > e.policies.manyLate) {
 			h.probing.Store(false)
 			continue
 		}
-		if !e.spawn(func() { e.ask(v, h, req, keys) }) {
+		if !e.spawn(func() { e.sendProbe(v, h, req, keys) }) {
 			h.probing.Store(false)
 			return
 		}
@@ -51,14 +59,14 @@ func keysOf(req *Request, of ring.HostIndex, most int) []partition.Key {
 
 // probeKeys is of how many keys a probe is: one at first, and more with each strike,
 // up to what a group usually has. A host that answers single keys in time and groups
-// too late is not well.
+// too late is not healthy.
 func (h *host) probeKeys() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.executor.without.warming || !h.is(stateProbing) {
+	if !h.is(Probing) {
 		return 1
 	}
-	return min(1<<min(max(h.trouble.strikes-1, 0), 16), mostProbeKeys)
+	return min(1<<min(max(h.history.strikes-1, 0), 16), h.executor.policies.probeKeys)
 }
 
 // spawn runs f unless the executor is closed.
@@ -68,54 +76,56 @@ func (e *Executor) spawn(f func()) bool {
 	if e.ctx.Err() != nil {
 		return false
 	}
-	e.probes.Go(f)
+	e.probes.Go(func() { _ = e.incidents.Run(e.ctx, "probe of a host", f) })
 	return true
 }
 
-// ask sends the keys to the host; its answer is thrown away.
-func (e *Executor) ask(v *view, h *host, req *Request, keys []partition.Key) {
+// sendProbe sends the keys to the host; its answer is thrown away.
+func (e *Executor) sendProbe(v *view, h *host, req *Request, keys []partition.Key) {
 	defer h.probing.Store(false)
 	ctx, cancel := context.WithTimeout(e.ctx, probeTimeout)
 	defer cancel()
-	delay, _ := req.Table.delayOf(req.Policy, len(keys))
-	f := &flight{
+	delay, _ := req.Table.HedgeDelay(req.Policy, len(keys))
+	o := &outstanding{
 		host: h, view: v, table: req.Table, kind: KindProbe, keys: len(keys),
-		sent: e.now(), allowance: int64(req.Table.suspectAfter(delay, len(keys))),
+		sentAt: e.now(), within: int64(req.Table.overdueAfter(delay, len(keys))),
 	}
-	h.launch(f)
+	h.keys.Add(int64(len(keys)))
+	h.add(o)
 	e.metrics.subQuery(KindProbe).Inc()
-	_, err := e.reader.Read(ctx, &SubQuery{Query: req.Query, Host: h.Host, Ring: req.Ring, Keys: keys, Settled: f.settle})
+	results, err := e.read(ctx, &SubQuery{Query: req.Query, Host: h.Host, Ring: req.Ring, Keys: keys, Settled: o.settle})
 	if e.ctx.Err() != nil {
 		return
 	}
-	h.rest(f, err == nil, e.now())
-	f.land(landingOf(ctx, err))
+	end, reason := phaseOf(ctx, results, err)
+	h.spaceProbes(o, end == answered, e.now())
+	o.returned(err, end, reason, anyAnswered(results))
 }
 
-// rest spaces the probes of a host that is not ejected; those of one that is are
+// spaceProbes spaces the probes of a host that is not ejected; those of one that is are
 // spaced by its backoff. A host that answers its probes slowly works at most a quarter
 // of its time: one that was restarted is slow until it has worked for a while (its code
 // is compiled, its caches fill), and would stay so if it were left alone. But where others
 // are in trouble as well it is load that makes them slow.
-func (h *host) rest(f *flight, answers bool, now int64) {
+func (h *host) spaceProbes(o *outstanding, answers bool, now int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch state(h.current.Load()) {
-	case stateSuspect:
+	switch State(h.current.Load()) {
+	case Suspect:
 		h.probeAt.Store(now + int64(suspectGap))
-	case stateProbing:
+	case Probing:
 		gap := h.gap()
-		if answers && cold(f, now) && !h.executor.without.warming && (!f.view.crowded(now) || h.executor.without.sparing) {
-			gap = min(gap, 3*(now-f.sent))
+		if answers && o.cold(now) && !o.view.crowded(now) {
+			gap = min(gap, 3*(now-o.sentAt))
 		}
 		h.probeAt.Store(now + gap)
-	case stateHealthy, stateEjected:
+	case Healthy, SlowStart, Ejected:
 	}
 }
 
 // cold reports whether a probe took several times what is usual for its keys. Further
-// ones between those that count would only be load for a host that is well again.
-func cold(f *flight, now int64) bool {
-	usual, ok := f.table.latencies.Usual(0.5, f.keys)
-	return !ok || now-f.sent > coldRelative*int64(usual)
+// ones between those that count would only be load for a host that is healthy again.
+func (o *outstanding) cold(now int64) bool {
+	usual, ok := o.table.latencies.Usual(0.5, o.keys)
+	return !ok || float64(now-o.sentAt) > o.host.executor.policies.coldRelative*float64(usual)
 }

@@ -2,18 +2,40 @@ package executor
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"time"
 
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
-	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// run is one lookup on its way. All of it belongs to the goroutine that called
-// Execute: readers only send it messages, so a reader that comes back after the
-// lookup has ended finds nothing to write to.
+// run is one lookup from its plan to its last result: a state machine that belongs to the
+// goroutine which called Execute. Readers only send it events, so a reader that returns after
+// the lookup has ended finds nothing to write to.
+//
+// # The states of a key
+//
+//	from        to          when                                                       file
+//	planned     in-flight   its group is sent                                          send.go
+//	planned     lost        the host of its group is full                              send.go
+//	in-flight   done        an attempt answers it first                                results.go
+//	in-flight   lost        an attempt fails, or loses this key                        results.go
+//	in-flight   in-flight   its attempt is late: another replica is asked as well      hedge.go
+//	lost        in-flight   another replica can be asked, or is being asked            failover.go
+//	lost        waiting     its host died, and every other replica is full             headroom.go
+//	waiting     lost        some time has passed                                       headroom.go
+//	lost        done        no replica can be asked: the last reason is the status     failover.go
+//	any         done        the deadline passes, or its level cannot be had            finish.go
+//	any         done        the answer of a host made the reader panic                 incident.go
+//
+// # The states of an attempt
+//
+//	from        to          when                                                       file
+//	in-flight   late        its hedge delay passes                                     hedge.go
+//	late        late        it is hedged, or denied and tried again when twice as late hedge.go
+//	in-flight   ended       its reader returns                                         results.go
+//	any         abandoned   others have answered its keys, or the lookup has ended     finish.go
+//
+// What a host has outstanding outlives the attempt: see outstanding.go.
 type run struct {
 	executor *Executor
 	view     *view
@@ -25,16 +47,24 @@ type run struct {
 	cancel   context.CancelCauseFunc
 	begin    int64
 	deadline int64
-	// pressing is when half of the time is gone, and urgent when three quarters are; both
-	// unset without a deadline.
-	pressing, urgent int64
+	// rescueAt is when hedges that the budget denied may be rescues, and urgentAt when three
+	// quarters of the time are gone; both unset without a deadline.
+	rescueAt, urgentAt int64
 
-	keys    []keyState
+	keys []keyState
+	// left is how many keys have no result.
 	left    int
 	pending []*attempt
-	landed  chan landed
+	// lost are keys that are to be asked again, each for the reason in its state.
+	lost    []int32
+	events  chan event
 	timer   *time.Timer
 	alarmAt int64
+	// waiting are keys that wait for headroom, which are tried at headroomAt, headroomWait
+	// after the last time.
+	waiting      []int32
+	headroomAt   int64
+	headroomWait time.Duration
 	// hopelessAt is when keys that too few replicas can be reached for are given up;
 	// unset when all hosts can be.
 	hopelessAt int64
@@ -45,10 +75,12 @@ type keyState struct {
 	// tried marks the replicas that were asked, by position in
 	// Request.Replicas. A replica beyond 64 is never asked again.
 	tried uint64
-	// flying is how many pending attempts ask the key.
-	flying int8
-	// reread is set once a replica has failed to read this key alone.
-	done, hedged, reread bool
+	// inFlight is how many pending attempts ask the key.
+	inFlight int8
+	// reread is set once a replica has failed to read this key alone. full is set
+	// when the replicas that were left were all full, and missed while the key is among
+	// those to be asked again. asked is set once a host was sent the key.
+	done, hedged, reread, full, missed, asked bool
 	// last is why the last attempt failed; lastErr what its reader said, of this
 	// key alone.
 	last    Reason
@@ -62,55 +94,60 @@ type keyState struct {
 //
 // # Selection
 //
-// The first success of a key wins. The attempts of a key go to distinct hosts. A
+// The first success of a key wins, and counts when its Reader hands it on, whatever
+// becomes of the other keys of its group. The attempts of a key go to distinct hosts. A
 // group that is late is planned again over the other replicas of its unanswered
-// keys, and so is a hedge after four times the delay; one that failed is planned again at once, as long as a key
-// has replicas left. A key ends without an answer when none are left and no
-// attempt is on its way, with the status of the last reason; see verdict.
+// keys, and so is a hedge after four times the delay. Keys that were lost are planned
+// again at once, as long as they have replicas left. A key ends without an answer when
+// none are left and no attempt is in flight, with the status of the last reason; see
+// verdict.
 //
 // # Contexts
 //
 // Each attempt has a context of its own, derived from ctx, that is cancelled with
 // ErrAnswered once all its keys are answered elsewhere and with ErrEnded when
 // Execute returns. Execute does not wait for readers that ignore it.
-func (e *Executor) Execute(ctx context.Context, req *Request, plan planner.Plan, sink func(key int, res partition.Result)) Stats {
-	r := e.newRun(ctx, req, plan, sink)
+func (e *Executor) Execute(ctx context.Context, plan Plan, sink func(key int, res partition.Result)) Stats {
+	r := e.newRun(ctx, plan, sink)
 	defer r.end()
 	for _, k := range plan.Unplaced {
 		r.finish(k, partition.Result{Status: partition.Unavailable, Err: errNoReplica})
 	}
 	if ctx.Err() == nil {
 		r.first(plan.Groups)
-		e.probe(r.view, req)
+		e.probe(r.view, r.req)
 	}
 	for r.left > 0 && r.wait() {
 	}
-	r.expire()
+	if r.left > 0 {
+		r.expire()
+	}
 	return r.stats
 }
 
-func (e *Executor) newRun(ctx context.Context, req *Request, plan planner.Plan, sink func(int, partition.Result)) *run {
+func (e *Executor) newRun(ctx context.Context, plan Plan, sink func(int, partition.Result)) *run {
 	r := &run{
 		executor: e,
-		view:     e.view(req.Ring),
-		req:      req,
+		view:     plan.view,
+		req:      plan.req,
 		sink:     sink,
 		stats:    Stats{Groups: len(plan.Groups)},
 		begin:    e.now(),
 		deadline: unset,
-		keys:     make([]keyState, len(req.Keys)),
-		left:     len(req.Keys),
+		keys:     make([]keyState, len(plan.req.Keys)),
+		left:     len(plan.req.Keys),
 		pending:  make([]*attempt, 0, len(plan.Groups)+2),
-		// Room for every first answer, so that one which is there when the
+		// Enough for every first answer, so that one which is there when the
 		// deadline passes is not lost.
-		landed: make(chan landed, len(plan.Groups)+2),
+		events: make(chan event, len(plan.Groups)+2),
 	}
-	r.hopelessAt, r.pressing, r.urgent = unset, unset, unset
+	r.headroomAt, r.hopelessAt, r.rescueAt, r.urgentAt = unset, unset, unset, unset
 	if d, ok := ctx.Deadline(); ok {
 		r.deadline = int64(d.Sub(e.begin))
-		r.pressing, r.urgent = r.begin+(r.deadline-r.begin)/2, r.begin+(r.deadline-r.begin)/4*3
-		if needed(req.Query.Consistency, 2) > 1 && r.view.anyGone() {
-			r.hopelessAt = r.pressing
+		left := r.deadline - r.begin
+		r.rescueAt, r.urgentAt = r.begin+int64(e.policies.rescueFrom*float64(left)), r.begin+left/4*3
+		if r.req.Query.Consistency.Required(2) > 1 && r.view.anyGone() {
+			r.hopelessAt = r.begin + left/2
 		}
 	}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
@@ -124,9 +161,14 @@ func (r *run) first(groups []planner.Group) {
 	r.req.Table.retries.Deposit(len(r.req.Keys))
 	var refused []int32
 	for _, g := range groups {
-		if !r.send(g.Host, g.Keys, KindFirst) {
-			refused = append(refused, g.Keys...)
+		if r.view.hosts[g.Host].reserve(len(g.Keys)) {
+			r.send(g.Host, g.Keys, KindFirst)
+			continue
 		}
+		for _, k := range g.Keys {
+			r.mark(k, g.Host)
+		}
+		refused = append(refused, g.Keys...)
 	}
 	if len(refused) > 0 {
 		r.failover(refused, reasonFull)
@@ -139,13 +181,20 @@ func (r *run) first(groups []planner.Group) {
 // wait takes the next event, and reports whether the lookup may go on.
 func (r *run) wait() bool {
 	select {
-	case l := <-r.landed:
-		r.land(l)
+	case ev := <-r.events:
+		r.take(ev)
+		// Keys that were lost together are planned again together.
+		for r.left > 0 && r.takeNext() {
+		}
+		r.failoverLost()
 	case <-r.alarm():
 		r.hedgeDue()
 		if r.hopelessAt <= r.executor.now() {
 			r.hopelessAt = unset
 			r.giveUp()
+		}
+		if r.headroomAt <= r.executor.now() {
+			r.headroomDue()
 		}
 	case <-r.ctx.Done():
 		return false
@@ -153,10 +202,24 @@ func (r *run) wait() bool {
 	return true
 }
 
-// alarm fires when the next attempt is late or keys are to be given up; nil, for
-// ever, when neither will be.
+// takeNext takes an event that is there already, and reports whether one was.
+func (r *run) takeNext() bool {
+	select {
+	case ev := <-r.events:
+		// At the deadline, an attempt that was abandoned is one that was waited for.
+		if ev.phase != abandoned || ev.results != nil || r.ctx.Err() == nil {
+			r.take(ev)
+		}
+		return true
+	default:
+		return false
+	}
+}
+
+// alarm fires when the next attempt is late, keys are to be tried again or to be given up;
+// nil, for ever, when nothing will be.
 func (r *run) alarm() <-chan time.Time {
-	at := r.hopelessAt
+	at := min(r.hopelessAt, r.headroomAt)
 	for _, a := range r.pending {
 		at = min(at, a.hedgeAt)
 	}
@@ -171,109 +234,4 @@ func (r *run) alarm() <-chan time.Time {
 	}
 	r.alarmAt = at
 	return r.timer.C
-}
-
-// finish gives a key its result.
-func (r *run) finish(k int32, res partition.Result) {
-	ks := &r.keys[k]
-	if ks.done {
-		return
-	}
-	ks.done = true
-	r.left--
-	r.sink(int(k), res)
-	if ks.flying == 0 {
-		return
-	}
-	for _, a := range r.pending {
-		if !slices.Contains(a.keys, k) {
-			continue
-		}
-		if a.open--; a.open == 0 && !a.awaited && !r.executor.without.cancel {
-			a.cancel(ErrAnswered)
-		}
-	}
-}
-
-// expire ends the keys that are still waited for. What has landed by now counts.
-func (r *run) expire() {
-	for r.left > 0 {
-		select {
-		case l := <-r.landed:
-			if l.how == answered {
-				r.land(l)
-			}
-			continue
-		default:
-		}
-		break
-	}
-	if r.left == 0 {
-		return
-	}
-	if errors.Is(r.ctx.Err(), context.DeadlineExceeded) {
-		r.giveUp()
-	}
-	res := Late(r.ctx, time.Duration(min(r.deadline, r.executor.now())-r.begin))
-	r.unanswered(func(int32) bool { return true }, res)
-}
-
-// giveUp ends the keys that too few replicas can be reached for.
-func (r *run) giveUp() { r.unanswered(r.tooFew, verdict(ReasonUnavailable)) }
-
-// unanswered ends the keys that are still waited for and that a function is true of.
-func (r *run) unanswered(which func(int32) bool, res partition.Result) {
-	var keys []int32
-	for k := range int32(len(r.keys)) {
-		if !r.keys[k].done && which(k) {
-			keys = append(keys, k)
-		}
-	}
-	if len(keys) == 0 {
-		return
-	}
-	for _, a := range r.pending {
-		a.awaited = a.awaited || slices.ContainsFunc(a.keys, func(k int32) bool { return !r.keys[k].done && which(k) })
-	}
-	for _, k := range keys {
-		r.finish(k, res)
-	}
-}
-
-// end lets go of what is still on its way.
-func (r *run) end() {
-	r.cancel(ErrEnded)
-	if r.timer != nil {
-		r.timer.Stop()
-	}
-	for _, a := range r.pending {
-		outcome := OutcomeCancelled
-		if a.awaited || a.open > 0 {
-			outcome = OutcomePending
-		}
-		r.close(a, outcome, "")
-	}
-}
-
-// untried returns the replicas of a key that were not asked yet and are not
-// full, and whether any of those not asked are.
-func (r *run) untried(k int32, into []ring.HostIndex) (open []ring.HostIndex, full bool) {
-	for i, h := range r.req.Replicas[k] {
-		if i >= 64 || r.keys[k].tried&(1<<i) != 0 {
-			continue
-		}
-		if r.view.hosts[h].full(1) {
-			full = true
-			continue
-		}
-		into = append(into, h)
-	}
-	return into, full
-}
-
-// mark records that a host is asked for a key.
-func (r *run) mark(k int32, host ring.HostIndex) {
-	if i := slices.Index(r.req.Replicas[k], host); i >= 0 && i < 64 {
-		r.keys[k].tried |= 1 << i
-	}
 }

@@ -9,10 +9,10 @@ import (
 )
 
 // TableState is what the executor remembers of one table: how long its groups
-// take, and what may still be spent on asking again. Safe for concurrent use.
+// take, and what may still be spent on hedges and fail-over. Safe for concurrent use.
 type TableState struct {
 	*tableMemory
-	hedges *hedge.Allowance
+	hedges *hedge.Budget
 	// budget is the share of keys that hedges was made for.
 	budget float64
 }
@@ -20,7 +20,7 @@ type TableState struct {
 // tableMemory is what stays when the hedge budget of a table changes.
 type tableMemory struct {
 	latencies hedge.Latencies
-	retries   *hedge.Budget
+	retries   *hedge.Pool
 	// late is the recent share of first attempts that reached their hedge delay,
 	// as the bits of a float64.
 	late atomic.Uint64
@@ -36,16 +36,17 @@ const (
 )
 
 // Table returns the state of the table of that name, keyspace.table, made on
-// first use with hedgeBudget as the share of its keys that may be asked twice.
-// With another hedgeBudget than before it begins a new allowance and keeps what
-// it knows of latencies; lookups under way end with the state they began with.
+// first use with hedgeBudget as the share of its keys that may be hedged; 0 hedges
+// none, but for ALWAYS.
+// With another hedgeBudget than before it begins a new budget and keeps what
+// it knows of latencies; lookups in flight end with the state they began with.
 func (e *Executor) Table(name string, hedgeBudget float64) *TableState {
 	for {
 		found, ok := e.tables.Load(name)
 		if ok && found.(*TableState).budget == hedgeBudget {
 			return found.(*TableState)
 		}
-		next := &TableState{hedges: hedge.NewAllowance(hedgeBudget), budget: hedgeBudget}
+		next := &TableState{hedges: hedge.NewBudget(hedgeBudget), budget: hedgeBudget}
 		if ok {
 			next.tableMemory = found.(*TableState).tableMemory
 			if e.tables.CompareAndSwap(name, found, next) {
@@ -53,7 +54,7 @@ func (e *Executor) Table(name string, hedgeBudget float64) *TableState {
 			}
 			continue
 		}
-		next.tableMemory = &tableMemory{retries: hedge.NewBudget(hedge.Limits{Ratio: retryRatio, Burst: retryBurst, Floor: retryFloor})}
+		next.tableMemory = &tableMemory{retries: hedge.NewPool(hedge.Limits{Ratio: retryRatio, Burst: retryBurst, Floor: retryFloor})}
 		if _, taken := e.tables.LoadOrStore(name, next); !taken {
 			return next
 		}
@@ -78,32 +79,19 @@ func (t *tableMemory) noteLate(late bool) {
 	}
 }
 
-// mostlyLate reports whether more than half of the recent first attempts were
-// late. That is load, which hedging would add to, and not a straggler.
-func (t *tableMemory) mostlyLate() bool { return t.lateShare() > 0.5 }
-
-// manyLate reports whether more than a fifth were: some of it is load. Of three hosts
-// one that is slow makes a third late, but for a moment, until it is avoided.
-func (t *tableMemory) manyLate() bool { return t.lateShare() > 0.2 }
-
+// lateShare is the share of recent first attempts that reached their hedge delay, 0 to 1.
 func (t *tableMemory) lateShare() float64 { return math.Float64frombits(t.late.Load()) }
 
-// HedgeDelay returns after how long a group of this size is asked again under a
-// policy; 0 for at once, false for never.
+// HedgeDelay returns after how long a group of this size is hedged under a policy; 0 for at
+// once, false for never.
 func (t *TableState) HedgeDelay(p hedge.Policy, size int) (time.Duration, bool) {
-	return t.delayOf(p, size)
-}
-
-// delayOf is after how long a group of this size is hedged; false for never.
-func (t *TableState) delayOf(p hedge.Policy, size int) (time.Duration, bool) {
 	return p.Delay(t.latencies.Of(size))
 }
 
-// suspectAfter is how long a host may owe an answer to a group of this size
-// before it is suspect: the delay after which the group is hedged, and three
-// times what 95 of 100 such groups take. A delay of 0 (of NONE or ALWAYS) says
-// nothing of what is slow.
-func (t *TableState) suspectAfter(delay time.Duration, size int) time.Duration {
+// overdueAfter is how long a group of this size may be outstanding before it is overdue: the
+// delay after which the group is hedged, and three times what 95 of 100 such groups take. A
+// delay of 0 (of NONE or ALWAYS) says nothing of what is slow.
+func (t *TableState) overdueAfter(delay time.Duration, size int) time.Duration {
 	if delay <= 0 {
 		delay = hedge.Fallback
 	}
@@ -112,4 +100,18 @@ func (t *TableState) suspectAfter(delay time.Duration, size int) time.Duration {
 		most = usual
 	}
 	return max(delay, 3*most)
+}
+
+// withdrawRetries returns how many of so many keys fail-over may ask again, which it takes
+// from its budget unless their loss cost the host nothing.
+func (t *TableState) withdrawRetries(keys int, reason Reason) int {
+	if reason.free() || t.retries.Withdraw(keys) {
+		return keys
+	}
+	for paid := range keys {
+		if !t.retries.Withdraw(1) {
+			return paid
+		}
+	}
+	return keys
 }

@@ -1,159 +1,30 @@
 package hedge
 
-import (
-	"cmp"
-	"math"
-	"sync/atomic"
-	"time"
-)
-
-// Limits are the numbers of a Budget.
-type Limits struct {
-	// Ratio is the share of the regular work that may be done in addition, 0 or
-	// more. Zero refuses everything, the floor included.
-	Ratio float64
-	// Burst is the most that can be saved up, in units of work; a Budget begins
-	// with half of it.
-	Burst int
-	// Floor is what may be taken per second, in units of work, though nothing is
-	// saved up: a quiet table would otherwise never be hedged. A taking larger
-	// than Floor is followed by its share of seconds. What is taken so is owed,
-	// up to Debt, so that the floor is not on top of the ratio.
-	Floor float64
-	// Debt is the most that can be owed, in units of work; 0 for as much as Burst.
-	Debt int
-}
-
-// Budget holds additional work to a share of the regular work. Its takings are
-// never more than Ratio × deposits + Floor × seconds + half a burst + one taking;
-// while deposits are steady, no more than the larger of the first two, plus two
-// bursts and one taking. Safe for concurrent use, without locks.
-type Budget struct {
-	limits Limits
-	begin  time.Time
-	// saved is in millionths of a unit, so that a deposit is one atomic addition.
-	saved atomic.Int64
-	// floorAt is when the floor may be drawn on next, since begin.
-	floorAt atomic.Int64
-	denied  atomic.Uint64
-}
-
-const micro = 1_000_000
-
-// NewBudget returns a budget with half its burst saved up.
-func NewBudget(l Limits) *Budget {
-	b := &Budget{limits: l, begin: time.Now()}
-	if l.Ratio > 0 {
-		b.saved.Store(int64(l.Burst) * micro / 2)
-	}
-	return b
-}
-
-// Deposit saves the share of n units of regular work, up to the burst.
-func (b *Budget) Deposit(n int) {
-	most := int64(b.limits.Burst) * micro
-	add := int64(math.Round(b.limits.Ratio * float64(n) * micro))
-	for {
-		have := b.saved.Load()
-		if have >= most || add == 0 {
-			return
-		}
-		if b.saved.CompareAndSwap(have, min(have+add, most)) {
-			return
-		}
-	}
-}
-
-// Withdraw takes n units, all or none, from what is saved or else from the
-// floor. It counts a refusal.
-func (b *Budget) Withdraw(n int) bool { return b.withdraw(n, 0) }
-
-// withdraw leaves at least so much saved, unless it takes from the floor.
-func (b *Budget) withdraw(n, reserve int) bool {
-	ok := b.spend(n, reserve) || b.borrow(n)
-	if !ok {
-		b.denied.Add(1)
-	}
-	return ok
-}
-
-// Denied is how many withdrawals were refused.
-func (b *Budget) Denied() uint64 { return b.denied.Load() }
-
-// Saved is what can be taken without the floor, in units of work; negative when
-// the floor was drawn on.
-func (b *Budget) Saved() float64 { return float64(b.saved.Load()) / micro }
-
-func (b *Budget) spend(n, reserve int) bool {
-	take, least := int64(n)*micro, int64(reserve)*micro
-	for {
-		have := b.saved.Load()
-		if have-take < least {
-			return false
-		}
-		if b.saved.CompareAndSwap(have, have-take) {
-			return true
-		}
-	}
-}
-
-func (b *Budget) borrow(n int) bool {
-	if b.limits.Floor <= 0 || b.limits.Ratio <= 0 {
-		return false
-	}
-	now := int64(time.Since(b.begin))
-	next := b.floorAt.Load()
-	if now < next {
-		return false
-	}
-	rest := int64(min(float64(n)/b.limits.Floor*float64(time.Second), math.MaxInt64/4))
-	if !b.floorAt.CompareAndSwap(next, now+rest) {
-		return false
-	}
-	b.owe(n)
-	return true
-}
-
-// owe takes n units that may not be there, down to the debt that is allowed.
-func (b *Budget) owe(n int) {
-	least := -int64(cmp.Or(b.limits.Debt, b.limits.Burst)) * micro
-	for {
-		have := b.saved.Load()
-		if b.saved.CompareAndSwap(have, max(have-int64(n)*micro, least)) {
-			return
-		}
-	}
-}
-
-// refund gives back n units that were taken but not used.
-func (b *Budget) refund(n int) { b.saved.Add(int64(n) * micro) }
-
-// Allowance is what a table may spend on hedges: a share of its keys and, so
+// Budget is what a table may spend on hedges: a share of its keys and, so
 // that a few keys do not become many requests, a share of its sub-queries. Safe
 // for concurrent use.
-type Allowance struct {
-	keys, subQueries, rescues, load *Budget
-	denied                          atomic.Uint64
+type Budget struct {
+	keys, subQueries, rescues, load *Pool
 }
 
-// Wanted is a hedge that an Allowance is asked for.
+// Wanted is a hedge that a Budget is asked for.
 type Wanted struct {
-	// Keys are asked again, in so many SubQueries.
+	// Keys are asked of another replica, in so many SubQueries.
 	Keys, SubQueries int
-	// Still says that the host which is late answers nobody at the moment, so that the
-	// reserve is there for this hedge.
-	Still bool
-	// Load says that many are late. What was saved up in better times is left alone
-	// then, and this hedge has to do with the share as it comes.
+	// Quiet says that the host which is late has answered nobody for a part of the hedge
+	// delay, so that the reserve is there for this hedge.
+	Quiet bool
+	// Load says that many attempts are late. What was saved up in better times is left
+	// alone then, and this hedge has to do with the share as it comes.
 	Load bool
 	// Stalled says that the host has answered nobody for so long that this is not for
-	// load. Under load its hedges are made from what was saved up, and owed to the share.
+	// load. Under load its hedges are made from what was saved up, and overdraw the share.
 	Stalled bool
-	// Last says of a rescue that the time of its lookup is nearly over.
-	Last bool
+	// Urgent says of a rescue that the time of its lookup is nearly over.
+	Urgent bool
 }
 
-// The limits of an Allowance besides the ratio of keys.
+// The limits of a Budget besides the ratio of keys.
 const (
 	// SubQueryRatio is the share of sub-queries that may be hedges.
 	SubQueryRatio = 0.05
@@ -165,105 +36,110 @@ const (
 	largestKeyRatio = 1
 	// rescueShare is how much of the ratio of keys is for rescues besides, rescueBurst
 	// how many keys can be saved up for them, and rescueReserve what is left for the
-	// last ones.
+	// urgent ones.
 	rescueShare   = 0.5
 	rescueBurst   = 500
 	rescueReserve = rescueBurst / 2
-	// keyReserve and subQueryReserve are left for hosts that stand still.
+	// keyReserve and subQueryReserve are left for hosts that answer nobody.
 	keyReserve      = 400
 	subQueryReserve = 80
 	// loadShare is the part of the ratio of sub-queries that is for hedges and probes
 	// under load; the rest of it is for what happens before many are late. loadBurst is
-	// how many can be saved up, and loadDebt how many can be owed by probes and by
-	// hedges of hosts that have stalled.
-	loadShare = 0.8
-	loadBurst = 10
-	loadDebt  = 20
+	// how many can be saved up, and loadOverdraft by how many probes and hedges away from
+	// stalled hosts can overdraw it.
+	loadShare     = 0.8
+	loadBurst     = 10
+	loadOverdraft = 20
 )
 
-// NewAllowance returns an allowance of ratio × keys, 0 to 1, over a floor of five
+// NewBudget returns a budget of ratio × keys, 0 to 1, over a floor of five
 // keys a second; and of 5 % of the sub-queries (or ratio, when that is more) over
 // a floor of one a second; and half as much of the keys besides for rescues, within
 // the same sub-queries. Under load next to nothing is saved up. A ratio of 0 allows
 // no hedge at all.
-func NewAllowance(ratio float64) *Allowance {
+func NewBudget(ratio float64) *Budget {
 	ratio = min(max(ratio, 0), largestKeyRatio)
 	subQueries := 0.0
 	if ratio > 0 {
 		subQueries = max(SubQueryRatio, ratio)
 	}
-	return &Allowance{
-		keys:       NewBudget(Limits{Ratio: ratio, Burst: keyBurst, Floor: keyFloor}),
-		subQueries: NewBudget(Limits{Ratio: subQueries, Burst: SubQueryBurst, Floor: subQueryFloor}),
-		rescues:    NewBudget(Limits{Ratio: rescueShare * ratio, Burst: rescueBurst, Floor: keyFloor * rescueShare}),
-		load:       NewBudget(Limits{Ratio: loadShare * subQueries, Burst: loadBurst, Floor: subQueryFloor, Debt: loadDebt}),
+	return &Budget{
+		keys:       NewPool(Limits{Ratio: ratio, Burst: keyBurst, Floor: keyFloor}),
+		subQueries: NewPool(Limits{Ratio: subQueries, Burst: SubQueryBurst, Floor: subQueryFloor}),
+		rescues:    NewPool(Limits{Ratio: rescueShare * ratio, Burst: rescueBurst, Floor: keyFloor * rescueShare}),
+		load:       NewPool(Limits{Ratio: loadShare * subQueries, Burst: loadBurst, Floor: subQueryFloor, Overdraft: loadOverdraft}),
 	}
 }
 
 // Deposit saves for a plan of first attempts.
-func (a *Allowance) Deposit(keys, subQueries int) {
-	a.keys.Deposit(keys)
-	a.subQueries.Deposit(subQueries)
-	a.rescues.Deposit(keys)
-	a.load.Deposit(subQueries)
+func (b *Budget) Deposit(keys, subQueries int) {
+	b.keys.Deposit(keys)
+	b.subQueries.Deposit(subQueries)
+	b.rescues.Deposit(keys)
+	b.load.Deposit(subQueries)
 }
 
 // Withdraw takes for a hedge, of every pool or of none. A reserve, four fifths of what
-// the pools begin with, is for hosts that stand still: the usual stragglers, if there
+// the pools begin with, is for hosts that answer nobody: the usual stragglers, if there
 // are more of them than the ratio allows, would otherwise leave nothing for the pause
 // that hedging is there for.
-func (a *Allowance) Withdraw(w Wanted) bool {
+func (b *Budget) Withdraw(w Wanted) bool {
 	keysLeft, subQueriesLeft := keyReserve, subQueryReserve
-	if w.Still {
+	if w.Quiet {
 		keysLeft, subQueriesLeft = 0, 0
 	}
-	if a.take(w, a.keys, keysLeft, subQueriesLeft) {
-		return true
-	}
-	a.denied.Add(1)
-	return false
+	return b.take(w, b.keys, keysLeft, subQueriesLeft)
 }
 
 // Rescue takes for a hedge that was refused, of a lookup that runs out of time: it fails
 // without, and those that are merely slow have used up the rest. Half of the pool of keys
-// is for the last ones, whose time is nearly over: many that were late a moment before have
+// is for the urgent ones, whose time is nearly over: many that were late a moment before have
 // been answered by then. The sub-queries are of the same pool as those of other hedges, so
 // that rescues are no way around its share; its reserve is theirs, too.
-func (a *Allowance) Rescue(w Wanted) bool {
+func (b *Budget) Rescue(w Wanted) bool {
 	reserve := rescueReserve
-	if w.Last {
+	if w.Urgent {
 		reserve = 0
 	}
-	return a.take(w, a.rescues, reserve, 0)
+	return b.take(w, b.rescues, reserve, 0)
 }
 
 // take takes from a pool of keys and from that of sub-queries, and under load from its
 // pool as well.
-func (a *Allowance) take(w Wanted, keys *Budget, keysLeft, subQueriesLeft int) bool {
-	if w.Load && !w.Stalled && !a.load.Withdraw(w.SubQueries) {
+func (b *Budget) take(w Wanted, keys *Pool, keysLeft, subQueriesLeft int) bool {
+	if w.Load && !w.Stalled && !b.load.Withdraw(w.SubQueries) {
 		return false
 	}
 	if keys.withdraw(w.Keys, keysLeft) {
-		if a.subQueries.withdraw(w.SubQueries, subQueriesLeft) {
+		if b.subQueries.withdraw(w.SubQueries, subQueriesLeft) {
 			if w.Load && w.Stalled {
-				a.load.owe(w.SubQueries)
+				b.load.overdraw(w.SubQueries)
 			}
 			return true
 		}
 		keys.refund(w.Keys)
 	}
 	if w.Load && !w.Stalled {
-		a.load.refund(w.SubQueries)
+		b.load.refund(w.SubQueries)
 	}
 	return false
 }
 
-// Probe takes for a sub-query that is to be sent under load to see how a host is doing,
-// so that hedges and probes together keep to the share. Probes go first: they may owe.
-// With a ratio of 0 they are all there is.
-func (a *Allowance) Probe() bool {
-	return a.load.limits.Ratio <= 0 || a.load.spend(1, -loadDebt) || a.load.borrow(1)
+// Probe takes for a sub-query that is to be sent to see how a host is doing, so that hedges
+// and probes together keep to the share, and reports whether it may be sent. Probes go
+// first: under load they may overdraw, and else they are sent in any case, and leave the
+// reserve to hedges. With a ratio of 0 they are all there is.
+func (b *Budget) Probe(load bool) bool {
+	if b.load.limits.Ratio <= 0 {
+		return true
+	}
+	if !load {
+		b.subQueries.spend(1, subQueryReserve)
+		return true
+	}
+	if !b.load.spend(1, -loadOverdraft) && !b.load.fromFloor(1) {
+		return false
+	}
+	b.subQueries.overdraw(1)
+	return true
 }
-
-// Denied is how many hedges were refused.
-func (a *Allowance) Denied() uint64 { return a.denied.Load() }

@@ -203,9 +203,9 @@ func TestBudgetNeverExceedsItsBound(t *testing.T) {
 		}
 		steps := rapid.SliceOfN(rapid.IntRange(0, 200), 1, 300).Draw(rt, "steps")
 		synctest.Test(t, func(t *testing.T) {
-			b := NewBudget(l)
+			b := NewPool(l)
 			begin := time.Now()
-			deposited, taken, largest, denied := 0, 0, 0, uint64(0)
+			deposited, taken, largest := 0, 0, 0
 			for i, n := range steps {
 				switch i % 3 {
 				case 0:
@@ -215,8 +215,6 @@ func TestBudgetNeverExceedsItsBound(t *testing.T) {
 					if b.Withdraw(n) {
 						taken += n
 						largest = max(largest, n)
-					} else {
-						denied++
 					}
 				case 2:
 					time.Sleep(time.Duration(n) * 10 * time.Millisecond)
@@ -224,7 +222,6 @@ func TestBudgetNeverExceedsItsBound(t *testing.T) {
 			}
 			bound := l.Ratio*float64(deposited) + l.Floor*time.Since(begin).Seconds() + float64(l.Burst)/2 + float64(largest)
 			assert.LessOrEqual(t, float64(taken), bound+1e-3)
-			assert.Equal(t, denied, b.Denied())
 		})
 	})
 }
@@ -239,7 +236,7 @@ func TestBudgetFloorLetsAQuietTableHedge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := NewBudget(Limits{Ratio: 0.02, Floor: tt.floor, Burst: 0})
+				b := NewPool(Limits{Ratio: 0.02, Floor: tt.floor, Burst: 0})
 				taken := 0
 				for range 10_000 {
 					if b.Withdraw(1) {
@@ -264,7 +261,7 @@ func TestBudgetFloorIsNotOnTopOfTheRatio(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := Limits{Ratio: 0.02, Floor: 5, Burst: 100}
-				b := NewBudget(l)
+				b := NewPool(l)
 				taken := 0.0
 				for range 3600 * 100 {
 					b.Deposit(tt.deposit / 50)
@@ -280,54 +277,53 @@ func TestBudgetFloorIsNotOnTopOfTheRatio(t *testing.T) {
 }
 
 func TestBudgetOfNothingAllowsNothing(t *testing.T) {
-	a := NewAllowance(0)
+	a := NewBudget(0)
 	a.Deposit(1_000_000, 1_000_000)
-	assert.False(t, a.Withdraw(Wanted{Keys: 1, SubQueries: 1, Still: true}))
-	assert.Equal(t, uint64(1), a.Denied())
+	assert.False(t, a.Withdraw(Wanted{Keys: 1, SubQueries: 1, Quiet: true}))
 }
 
-func TestAllowanceTakesBothOrNeither(t *testing.T) {
+func TestBudgetOfHedgesTakesBothOrNeither(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := NewAllowance(0.02)
+		a := NewBudget(0.02)
 		for a.subQueries.Withdraw(1) {
 		}
 		saved := a.keys.Saved()
-		assert.False(t, a.Withdraw(Wanted{Keys: 10, SubQueries: 1, Still: true}))
+		assert.False(t, a.Withdraw(Wanted{Keys: 10, SubQueries: 1, Quiet: true}))
 		assert.Equal(t, saved, a.keys.Saved(), "keys are given back when sub-queries are short")
 		a.Deposit(0, 20)
-		assert.False(t, a.Withdraw(Wanted{Keys: 10, SubQueries: 1, Still: true}), "the floor that was drawn on is owed")
+		assert.False(t, a.Withdraw(Wanted{Keys: 10, SubQueries: 1, Quiet: true}), "the floor that was drawn on overdraws the pool")
 	})
 }
 
 func TestRescuesAreWithinTheShareOfSubQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := NewAllowance(0.02)
+		a := NewBudget(0.02)
 		for a.subQueries.Withdraw(1) {
 		}
 		saved := a.rescues.Saved()
-		assert.False(t, a.Rescue(Wanted{Keys: 10, SubQueries: 2, Last: true}))
+		assert.False(t, a.Rescue(Wanted{Keys: 10, SubQueries: 2, Urgent: true}))
 		assert.Equal(t, saved, a.rescues.Saved(), "keys are given back when sub-queries are short")
 		a.Deposit(0, 80)
-		assert.True(t, a.Rescue(Wanted{Keys: 10, SubQueries: 2, Last: true}))
+		assert.True(t, a.Rescue(Wanted{Keys: 10, SubQueries: 2, Urgent: true}))
 		assert.Equal(t, saved-10, a.rescues.Saved())
-		assert.False(t, a.Rescue(Wanted{Keys: 10, SubQueries: 2, Last: true}))
+		assert.False(t, a.Rescue(Wanted{Keys: 10, SubQueries: 2, Urgent: true}))
 	})
 }
 
 // Under load four fifths of the share are to be had, as they come and less what probes
-// owe; what was saved up is left for hosts that stand still.
+// overdraw; what was saved up is left for hosts that answer nobody.
 func TestUnderLoadNothingThatWasSavedUpIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := NewAllowance(0.02)
+		a := NewBudget(0.02)
 		take := func(load bool) (n int) {
-			for a.Withdraw(Wanted{Keys: 1, SubQueries: 1, Still: true, Load: load}) {
+			for a.Withdraw(Wanted{Keys: 1, SubQueries: 1, Quiet: true, Load: load}) {
 				n++
 			}
 			return n
 		}
 		assert.Equal(t, 6, take(true), "half of ten, and the floor")
 		for range 3 {
-			assert.True(t, a.Probe(), "they may owe")
+			assert.True(t, a.Probe(true), "they may overdraw")
 		}
 		a.Deposit(0, 200)
 		assert.Equal(t, 4, take(true), "four fifths of ten, less one that the floor lent and three probes")
@@ -335,28 +331,53 @@ func TestUnderLoadNothingThatWasSavedUpIsTaken(t *testing.T) {
 		for a.keys.Withdraw(1) {
 		}
 		a.Deposit(0, 50)
-		assert.False(t, a.Withdraw(Wanted{Keys: 1, SubQueries: 1, Still: true, Load: true}))
+		assert.False(t, a.Withdraw(Wanted{Keys: 1, SubQueries: 1, Quiet: true, Load: true}))
 		assert.Equal(t, saved+2, a.load.Saved(), "given back when keys are short")
 		assert.False(t, a.Rescue(Wanted{Keys: 1, SubQueries: 3, Load: true}))
 		assert.True(t, a.Rescue(Wanted{Keys: 1, SubQueries: 3}), "without load there is enough")
-		for a.Probe() {
+		for a.Probe(true) {
 		}
 		assert.Equal(t, -20.0, a.load.Saved(), "but not without end")
 		time.Sleep(time.Second)
-		assert.True(t, a.Probe(), "there is a floor")
-		assert.False(t, a.Probe())
+		assert.True(t, a.Probe(true), "there is a floor")
+		assert.False(t, a.Probe(true))
 		a.Deposit(5000, 0)
-		assert.True(t, a.Withdraw(Wanted{Keys: 1, SubQueries: 1, Still: true, Load: true, Stalled: true}))
-		assert.True(t, NewAllowance(0).Probe(), "where nothing is hedged, too")
-		assert.Greater(t, take(false), 40, "what was saved up is there for those that stand still")
+		assert.True(t, a.Withdraw(Wanted{Keys: 1, SubQueries: 1, Quiet: true, Load: true, Stalled: true}))
+		assert.True(t, NewBudget(0).Probe(true), "where nothing is hedged, too")
+		assert.Greater(t, take(false), 40, "what was saved up is there for those that answer nobody")
+	})
+}
+
+// Probes and hedges keep to one share together: what probes take, hedges do not have. They
+// leave hedges the reserve, and are sent without it.
+func TestProbesAndHedgesShareTheSubQueries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hedges := func(a *Budget) (n int) {
+			for a.Withdraw(Wanted{SubQueries: 1, Quiet: true}) {
+				n++
+			}
+			return n
+		}
+		for _, load := range []bool{false, true} {
+			alone, beside := NewBudget(0.02), NewBudget(0.02)
+			for range 10 {
+				assert.True(t, beside.Probe(load))
+			}
+			assert.Equal(t, hedges(alone)-10, hedges(beside), "load %t", load)
+		}
+		a := NewBudget(0.02)
+		for range 1000 {
+			assert.True(t, a.Probe(false), "sent in any case")
+		}
+		assert.Equal(t, subQueryReserve+1, hedges(a), "the reserve, and the floor")
 	})
 }
 
 func TestUsualStragglersLeaveAReserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := NewAllowance(0.02)
+		a := NewBudget(0.02)
 		take := func(still bool) (n int) {
-			for a.Withdraw(Wanted{Keys: 10, SubQueries: 1, Still: still}) {
+			for a.Withdraw(Wanted{Keys: 10, SubQueries: 1, Quiet: still}) {
 				n++
 			}
 			return n
@@ -370,7 +391,7 @@ func TestUsualStragglersLeaveAReserve(t *testing.T) {
 }
 
 func TestBudgetIsExactUnderConcurrency(t *testing.T) {
-	b := NewBudget(Limits{Ratio: 1, Burst: 1_000_000})
+	b := NewPool(Limits{Ratio: 1, Burst: 1_000_000})
 	for b.Withdraw(1000) {
 	}
 	var wg sync.WaitGroup

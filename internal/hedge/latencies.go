@@ -61,7 +61,7 @@ func (l *Latencies) Quantile(p float64, size int) time.Duration {
 }
 
 // Usual returns what a fraction p of the groups of about this size take no longer
-// than on hosts that are well, and whether enough were seen to say. It is the least
+// than on healthy hosts, and whether enough were seen to say. It is the least
 // of what was seen of this size and of larger ones, which take no less: a slow host
 // is given small groups, until most of that size are its own.
 func (l *Latencies) Usual(p float64, size int) (time.Duration, bool) {

@@ -1,6 +1,7 @@
-// Package hedge decides when a late read is asked again: delay policies in the
-// words of Cassandra's speculative_retry, the latencies they are fed with, and
-// the budgets that keep hedges from adding to an overload.
+// Package hedge decides after how long a late read is hedged and how many hedges are
+// allowed. It has the delay policies in the words of Cassandra's speculative_retry,
+// the latencies that feed them, and the budgets that keep hedges from adding to an
+// overload.
 package hedge
 
 import (
@@ -20,7 +21,7 @@ const (
 	maximum
 )
 
-// Policy says how long to wait for a first attempt before asking again. The
+// Policy says how long to wait for a first attempt before hedging it. The
 // zero Policy is NONE. Policies are comparable with ==.
 type Policy struct {
 	kind  kind
@@ -45,8 +46,8 @@ type Quantiles interface {
 	Quantile(p float64) time.Duration
 }
 
-// Delay returns how long to wait before asking again. It is 0 for ALWAYS; ok is
-// false for NONE, which never asks again. The latencies q are used by policies
+// Delay returns how long to wait before hedging. It is 0 for ALWAYS; ok is
+// false for NONE, which never hedges. The latencies q are used by policies
 // in percentiles alone, and may be nil otherwise.
 func (p Policy) Delay(q Quantiles) (d time.Duration, ok bool) {
 	switch p.kind {
@@ -64,6 +65,10 @@ func (p Policy) Delay(q Quantiles) (d time.Duration, ok bool) {
 	}
 	return 0, false
 }
+
+// FixedDelay returns the delay of the policy that is a time and no percentile; 0 when it has
+// none.
+func (p Policy) FixedDelay() time.Duration { return p.delay }
 
 // Always reports whether the policy is ALWAYS, which asks a second replica of
 // every key at once and so is no matter for a budget.

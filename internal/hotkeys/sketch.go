@@ -1,5 +1,5 @@
-// Package hotkeys finds the keys that are asked for most. It decides which of the
-// keys that pass are looked at, and which of those are remembered.
+// Package hotkeys decides which keys of a table count as its hottest: which of the
+// keys that pass are sampled, and which of the sampled are remembered.
 package hotkeys
 
 import (

@@ -1,12 +1,12 @@
-// Package identity says who is asking: it finds the client that a request comes
-// from by what the request brings to prove it, and knows which tables and columns
-// the client may read and what its share of the proxy is.
+// Package identity decides which client a request comes from, by the credentials that
+// it carries. It knows the tables and columns that a client may read, and its share
+// of the proxy.
 package identity
 
 import "context"
 
-// Priority is the class of a client's lookups. Under overload the classes are
-// turned away from the last to the first.
+// Priority is the class of a client's lookups. Under overload the last
+// class is shed first.
 type Priority int8
 
 // The priorities, from the one that is kept longest to the one that goes first.
@@ -52,7 +52,7 @@ type Client struct {
 	// BurstKeys is how many keys it may ask at once beyond that rate; at least 1
 	// where KeysPerSecond is set.
 	BurstKeys int
-	// MaxConcurrent is the most lookups it may have under way; 0 is without limit.
+	// MaxConcurrent is the most lookups it may have in-flight; 0 is without limit.
 	MaxConcurrent int
 	// Access is what the client may read of the tables that the configuration
 	// lists; nil is all of it. A client of a Registry never has nil.

@@ -25,39 +25,37 @@ func deadlines(ctx context.Context, req *Request, start time.Time) (hard, soft t
 
 // describe says in the caller's terms, by position in the request, what a plan
 // asks of whom.
-func describe(snapshot *ring.Ring, req *Request, asked *keySet, plan planner.Plan, seen *executor.Survey) *Plan {
-	placement, ok := snapshot.Placement(req.Table.Schema.Keyspace)
-	if !ok {
-		return &Plan{}
-	}
-	group := make([]int, len(asked.keys))
+func (r *resolved) describe(groups []planner.Group, seen *executor.Survey) *Plan {
+	snapshot := r.read.Ring
+	group := make([]int, len(r.keys.distinct))
 	for u := range group {
 		group[u] = -1
 	}
-	out := &Plan{Keys: make([]PlannedKey, len(req.Keys)), Groups: make([]PlannedGroup, len(plan.Groups))}
-	for g, planned := range plan.Groups {
-		out.Groups[g].Host = snapshot.Hosts()[planned.Host]
+	out := &Plan{Keys: make([]PlannedKey, len(r.Keys)), Groups: make([]PlannedGroup, len(groups)), Stressed: seen.Stressed, Size: seen.Size}
+	for g, planned := range groups {
+		out.Groups[g].Host = snapshot.Host(planned.Host)
 		for _, u := range planned.Keys {
 			group[u] = g
-			out.Groups[g].Keys = append(out.Groups[g].Keys, asked.first[u])
+			out.Groups[g].Keys = append(out.Groups[g].Keys, r.keys.first[u])
 		}
 	}
 	replica := make([]bool, snapshot.Len())
-	for i, key := range req.Keys {
-		token := ring.Token(key.Routing())
-		out.Keys[i] = PlannedKey{Token: token, Group: -1}
-		if u := asked.of[i]; u != unread {
-			out.Keys[i].Group = group[u]
+	for i := range r.Keys {
+		planned := PlannedKey{Group: -1}
+		if u := r.keys.of[i]; u != unread {
+			planned.Token, planned.Group = r.tokens[u], group[u]
+		} else {
+			planned.Token = ring.Token(r.Keys[i].Routing())
 		}
-		for _, h := range placement.Replicas(token) {
+		for _, h := range r.placement.Replicas(planned.Token) {
 			replica[h] = true
-			out.Keys[i].Replicas = append(out.Keys[i].Replicas, snapshot.Hosts()[h])
+			planned.Replicas = append(planned.Replicas, snapshot.Host(h))
 		}
+		out.Keys[i] = planned
 	}
-	out.Stressed = seen.Stressed
 	for h, is := range replica {
 		if is {
-			out.Hosts = append(out.Hosts, PlannedHost{Host: snapshot.Hosts()[h], Avoided: seen.Avoided[h]})
+			out.Hosts = append(out.Hosts, PlannedHost{Host: snapshot.Host(ring.HostIndex(h)), Avoided: seen.Avoided[h]})
 		}
 	}
 	slices.SortFunc(out.Hosts, func(a, b PlannedHost) int { return strings.Compare(a.Addr, b.Addr) })
@@ -65,14 +63,15 @@ func describe(snapshot *ring.Ring, req *Request, asked *keySet, plan planner.Pla
 }
 
 // attempts says of which positions in the request each sub-query asked. The times
-// of sent are from the moment at which reading began, that long after the lookup.
-func attempts(sent []executor.Attempt, asked *keySet, began time.Duration) []Attempt {
-	out := make([]Attempt, len(sent))
-	for i, a := range sent {
+// are from the start of the lookup.
+func (r *resolved) attempts(done *reading) []Attempt {
+	began := done.began.Sub(r.start)
+	out := make([]Attempt, len(done.Attempts))
+	for i, a := range done.Attempts {
 		out[i] = Attempt{Host: a.Host, Kind: a.Kind, Start: began + a.Start, End: began + a.End, Outcome: a.Outcome, Err: a.Err,
-			HedgeAfter: a.HedgeAfter, NotHedged: a.NotHedged}
+			HedgeAfter: a.HedgeAfter, NotHedged: a.NotHedged, StatementKeys: a.StatementKeys}
 		for _, u := range a.Keys {
-			out[i].Keys = append(out[i].Keys, asked.first[u])
+			out[i].Keys = append(out[i].Keys, r.keys.first[u])
 		}
 	}
 	return out

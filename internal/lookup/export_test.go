@@ -1,12 +1,6 @@
 package lookup
 
-import (
-	"github.com/qosproxy/qosproxy/internal/coalesce"
-	"github.com/qosproxy/qosproxy/internal/executor"
-)
+import "github.com/qosproxy/qosproxy/internal/coalesce"
 
 // Shared returns the reads that can be joined.
 func (s *Service) Shared() *coalesce.Group { return s.shared }
-
-// SharedQuery is what the service compares of a query.
-func SharedQuery(q *executor.Query) *coalesce.Query { return sharedQuery(q) }

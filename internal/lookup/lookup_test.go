@@ -418,10 +418,13 @@ func TestSettingsOfTheTableReachTheReader(t *testing.T) {
 					got = *q.Query
 					return echo(ctx, q)
 				}
-				tc.req.Table, tc.req.Keys = f.table(t), keys(t, "a")
+				all := f.table(t).Columns
+				tc.req.Table, tc.req.Keys = f.table(t).Narrow([]string{"id"}), keys(t, "a")
 				_, err := f.Get(t.Context(), &tc.req)
 				require.NoError(t, err)
 				tc.want.Table, tc.want.Columns = products, tc.req.Table.Columns
+				require.Less(t, len(tc.want.Columns), len(all))
+				tc.want.Readable = all // of the table, whatever this client may read
 				assert.Equal(t, tc.want, got)
 			})
 		})
@@ -462,8 +465,8 @@ func TestTraceTellsEverySubQuery(t *testing.T) {
 	require.Len(t, resp.Attempts, resp.Stats.SubQueries)
 	var positions []int
 	for _, a := range resp.Attempts {
-		assert.Equal(t, "first", a.Kind)
-		assert.Equal(t, "won", a.Outcome)
+		assert.Equal(t, executor.KindFirst, a.Kind)
+		assert.Equal(t, executor.OutcomeWon, a.Outcome)
 		positions = append(positions, a.Keys...)
 	}
 	assert.ElementsMatch(t, []int{0, 2, 3}, positions, "first occurrences, by position in the request")
@@ -486,5 +489,32 @@ func BenchmarkGet50Keys(b *testing.B) {
 		if _, err := f.Get(b.Context(), req); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// Whoever compares levels after a lookup has begun compares exact words.
+func TestConsistencyIsInUpperCaseFromTheBeginning(t *testing.T) {
+	for name, test := range map[string]struct{ table, request, want partition.Level }{
+		"of the table":                     {"local_quorum", "", "LOCAL_QUORUM"},
+		"of the request":                   {"LOCAL_ONE", "Node_Local", "NODE_LOCAL"},
+		"that is in upper case as it is":   {"LOCAL_ONE", "ONE", "ONE"},
+		"of the table, that no one shares": {"All", "", "ALL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			var got partition.Level
+			f.reads = func(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
+				got = q.Consistency
+				return echo(ctx, q)
+			}
+			f.SetTables([]lookup.Settings{{
+				Keyspace: "shop", Table: "products", Consistency: test.table, Timeout: time.Second, MaxKeys: 1, MaxRowsPerKey: 1, MaxResponseBytes: 1000,
+			}})
+			table, err := f.Table("shop", "products")
+			require.NoError(t, err)
+			_, err = f.Get(t.Context(), &lookup.Request{Table: table, Keys: keys(t, "a"), Consistency: test.request})
+			require.NoError(t, err)
+			assert.Equal(t, test.want, got)
+		})
 	}
 }

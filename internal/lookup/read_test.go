@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -101,7 +100,7 @@ func (c *concurrent) count(key string) int {
 	return c.counts[key]
 }
 
-// asked is a lookup under way.
+// asked is a lookup in flight.
 type asked struct {
 	resp   *lookup.Response
 	ended  time.Duration
@@ -233,19 +232,6 @@ func TestAnotherDefinitionOfTheTableIsAnotherRead(t *testing.T) {
 		c.wait()
 		assert.Equal(t, 2, c.count("a"))
 	})
-}
-
-func TestEveryFieldOfAQueryIsCompared(t *testing.T) {
-	full := &executor.Query{
-		Table: products, Columns: products.Columns, Consistency: "ONE", Limit: 3, Strict: true, MaxBytes: 4,
-	}
-	from, to := reflect.ValueOf(*full), reflect.ValueOf(*lookup.SharedQuery(full))
-	require.Equal(t, from.NumField(), to.NumField())
-	for i := range from.NumField() {
-		name := from.Type().Field(i).Name
-		require.False(t, from.Field(i).IsZero(), "give %s a value above", name)
-		assert.Equal(t, from.Field(i).Interface(), to.FieldByName(name).Interface(), name)
-	}
 }
 
 func TestAWaiterKeepsItsOwnDeadline(t *testing.T) {

@@ -3,21 +3,20 @@ package lookup
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/qosproxy/qosproxy/internal/coalesce"
 	"github.com/qosproxy/qosproxy/internal/executor"
-	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/hotkeys"
+	"github.com/qosproxy/qosproxy/internal/incident"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Config is what a Service works with. Every field but LocalRack and HotKeys is
-// required.
+// Config is what a Service works with. Every field but LocalRack, HotKeys and
+// Incidents is required.
 type Config struct {
 	// Tables are the tables that may be read until SetTables says otherwise.
 	Tables []Settings
@@ -31,6 +30,9 @@ type Config struct {
 	LocalRack string
 	// HotKeys counts which keys are asked for most.
 	HotKeys bool
+	// Incidents takes the panics of what a lookup does beside its caller; nil only
+	// logs them.
+	Incidents *incident.Log
 }
 
 // Service answers lookups. It is safe for concurrent use.
@@ -74,6 +76,7 @@ func (s *Service) SetTables(tables []Settings) {
 	next := &served{named: make(map[[2]string]*Settings, len(tables))}
 	for i := range tables {
 		t := &tables[i]
+		t.Consistency = partition.LevelOf(string(t.Consistency))
 		// Made here, so that lookups which end with the settings of before do not
 		// bring back the budget that went with them.
 		t.state = s.cfg.Executor.Table(t.Keyspace+"."+t.Table, t.HedgeBudget)
@@ -94,10 +97,7 @@ func (s *Service) Ring() *ring.Ring { return s.cfg.Ring() }
 // and refuses the request as a whole; what befalls a single key is in its result.
 func (s *Service) Get(ctx context.Context, req *Request) (*Response, error) {
 	results := make([]partition.Result, len(req.Keys))
-	resp, err := s.run(ctx, req, func(i int, r partition.Result) error {
-		results[i] = r
-		return nil
-	})
+	resp, err := s.run(ctx, req, func(i int, r partition.Result) { results[i] = r })
 	if err != nil {
 		return nil, err
 	}
@@ -122,10 +122,8 @@ func (s *Service) Stream(ctx context.Context, req *Request, emit func(i int, r p
 	var err error
 	go func() {
 		defer close(answers)
-		resp, err = s.run(ctx, req, func(i int, r partition.Result) error {
-			answers <- answer{i, r}
-			return nil
-		})
+		defer s.cfg.Incidents.Catch(ctx, "stream of a lookup", &err)
+		resp, err = s.run(ctx, req, func(i int, r partition.Result) { answers <- answer{i, r} })
 	}()
 	var gone error
 	for a := range answers {
@@ -142,42 +140,29 @@ func (s *Service) Stream(ctx context.Context, req *Request, emit func(i int, r p
 	return resp.Stats, nil
 }
 
-// run is the story of a request.
-func (s *Service) run(ctx context.Context, req *Request, emit func(int, partition.Result) error) (*Response, error) {
-	start := time.Now()
-	snapshot, err := s.check(req)
+// run is the life of a lookup: resolve the request, read its distinct keys (by itself or
+// with other lookups), and emit the result of each position.
+func (s *Service) run(ctx context.Context, req *Request, emit func(int, partition.Result)) (*Response, error) {
+	r, err := s.resolve(req)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := deadline(ctx, req)
-	defer cancel()
-	ctx, soft := soften(ctx, req, start)
-	defer soft.stop()
-
-	asked := req.asked()
+	ctx, soft, end := r.bound(ctx)
+	defer end()
 	if hot := req.Table.Settings.hot; hot != nil {
-		hot.Observe(asked.keys)
+		hot.Observe(r.keys.distinct)
 	}
-	query := s.query(snapshot, req, asked)
-	var seen *executor.Survey
-	if req.Trace {
-		_, seen = s.cfg.Executor.Explain(query)
-	}
-	merge := newMerge(asked, req.Table.Settings.MaxResponseBytes, emit, cancel)
-	merge.soft = soft
-	merge.shed()
-	done := s.read(ctx, query, req.Table.Settings.Coalesce, merge.add)
+	done := s.read(ctx, r, newMerge(r, soft, emit))
 	var sent []Attempt
-	if query.Trace {
-		sent = attempts(done.Attempts, asked, done.began.Sub(start))
+	if r.read.Trace {
+		sent = r.attempts(&done)
 	}
 	if req.Record != nil {
-		req.Record.Start, req.Record.Attempts = start, sent
+		req.Record.Start, req.Record.Attempts = r.start, sent
 	}
-	if merge.err != nil {
-		return nil, merge.err
+	if done.Err != nil {
+		return nil, done.Err
 	}
-
 	resp := &Response{Stats: Stats{
 		Keys:       len(req.Keys),
 		Groups:     done.Groups,
@@ -185,159 +170,24 @@ func (s *Service) run(ctx context.Context, req *Request, emit func(int, partitio
 		Hedges:     done.Hedges,
 		Failovers:  done.Failovers,
 		Coalesced:  done.coalesced,
-		Refused:    len(asked.shed),
-		Elapsed:    time.Since(start),
+		Refused:    len(r.keys.shed),
+		Elapsed:    time.Since(r.start),
 	}}
 	if req.Trace {
-		resp.Plan = describe(snapshot, req, asked, done.plan, seen)
+		resp.Plan = r.describe(done.groups, done.survey)
 		resp.Attempts = sent
-		resp.Deadline, resp.SoftDeadline = deadlines(ctx, req, start)
+		resp.Deadline, resp.SoftDeadline = deadlines(ctx, req, r.start)
 	}
 	return resp, nil
 }
 
 // Explain returns how a lookup would be asked at this moment, and reads nothing.
 func (s *Service) Explain(_ context.Context, req *Request) (*Plan, error) {
-	snapshot, err := s.check(req)
+	r, err := s.resolve(req)
 	if err != nil {
 		return nil, err
 	}
-	asked := req.asked()
-	plan, avoided := s.cfg.Executor.Explain(s.query(snapshot, req, asked))
-	return describe(snapshot, req, asked, plan, avoided), nil
-}
-
-// check refuses a request that breaks a rule, and returns the snapshot that the
-// rest of the lookup uses.
-func (s *Service) check(req *Request) (*ring.Ring, error) {
-	settings := req.Table.Settings
-	switch n := len(req.Keys); {
-	case n == 0:
-		return nil, Invalid("keys", "a lookup needs at least one key")
-	case n > settings.MaxKeys:
-		return nil, Invalid("keys", "%d keys are more than the %d (max_keys) that one lookup of %s may ask; send several lookups",
-			n, settings.MaxKeys, req.Table.Schema)
-	case req.LimitPerKey < 0:
-		return nil, Invalid("limit_per_key", "%d is negative; leave it out for all rows", req.LimitPerKey)
-	case req.LimitPerKey > settings.MaxRowsPerKey:
-		return nil, Invalid("limit_per_key", "%d is more than the %d (max_rows_per_key) rows that may be asked of one key of %s",
-			req.LimitPerKey, settings.MaxRowsPerKey, req.Table.Schema)
-	case req.Timeout < 0:
-		return nil, Invalid("timeout", "%s is negative", req.Timeout)
-	}
-	if err := req.checkShape(); err != nil {
-		return nil, err
-	}
-	snapshot := s.cfg.Ring()
-	if snapshot == nil {
-		return nil, s.notReady()
-	}
-	keyspace := req.Table.Schema.Keyspace
-	if _, ok := snapshot.Placement(keyspace); !ok {
-		return nil, &Error{Kind: ErrNotReady, Message: fmt.Sprintf(
-			"keyspace %s cannot be read through this proxy: %v", keyspace, snapshot.PlacementError(keyspace))}
-	}
-	return snapshot, nil
-}
-
-// notReady says that there is no ring yet. Why is for operators: it may name the
-// nodes of the cluster.
-func (s *Service) notReady() *Error {
-	return &Error{Kind: ErrNotReady, Message: "the proxy does not know the cluster yet; retry in a moment"}
-}
-
-// deadline bounds a lookup by its own timeout, or by that of the table when the
-// caller brought none.
-func deadline(ctx context.Context, req *Request) (context.Context, context.CancelFunc) {
-	if req.Timeout > 0 {
-		return context.WithTimeout(ctx, req.Timeout)
-	}
-	if _, ok := ctx.Deadline(); ok {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, req.Table.Settings.Timeout)
-}
-
-// query turns a request into what the executor asks: the distinct keys with the
-// hosts each may be asked of.
-func (s *Service) query(snapshot *ring.Ring, req *Request, asked *keySet) *executor.Request {
-	settings := req.Table.Settings
-	placement, _ := snapshot.Placement(req.Table.Schema.Keyspace)
-	replicas := make([][]ring.HostIndex, len(asked.keys))
-	ranges := make([]int32, len(asked.keys))
-	for i, k := range asked.keys {
-		token := ring.Token(k.Routing())
-		ranges[i] = placement.Range(token)
-		replicas[i] = placement.Local(token)
-	}
-	columns := req.Columns
-	if len(columns) == 0 {
-		columns = req.Table.Columns
-	}
-	limit, strict := req.LimitPerKey, false
-	if limit == 0 {
-		limit, strict = settings.MaxRowsPerKey, true
-	}
-	consistency := req.Consistency
-	if consistency == "" {
-		consistency = settings.Consistency
-	}
-	out := &executor.Request{
-		Query: &executor.Query{
-			Table:       req.Table.Schema,
-			Columns:     columns,
-			Consistency: consistency,
-			Limit:       limit,
-			Strict:      strict,
-			MaxBytes:    settings.MaxResponseBytes,
-		},
-		Ring:     snapshot,
-		Keys:     asked.keys,
-		Replicas: replicas,
-		Ranges:   ranges,
-		Grouping: settings.Grouping,
-		Cap:      settings.MaxKeysPerGroup,
-		Policy:   policy(req),
-		Table:    settings.state,
-		Near:     s.nearby(snapshot),
-
-		FewHedges: req.FewHedges,
-		Trace:     req.Trace || req.Record != nil,
-	}
-	if req.Record != nil {
-		out.TraceID = req.Record.TraceID
-	}
-	return out
-}
-
-// policy says when the groups of a lookup are hedged: with few hedges, ALWAYS
-// waits like any other.
-func policy(req *Request) hedge.Policy {
-	p := req.Table.Settings.SpeculativeRetry
-	if req.FewHedges && p.Always() {
-		return hedge.Fixed(hedge.Fallback)
-	}
-	return p
-}
-
-// near is the hosts of the local rack in one snapshot.
-type near struct {
-	of    *ring.Ring
-	hosts []bool
-}
-
-// nearby marks the hosts of the local rack, computed once for each snapshot.
-func (s *Service) nearby(snapshot *ring.Ring) []bool {
-	if s.cfg.LocalRack == "" {
-		return nil
-	}
-	if n := s.near.Load(); n != nil && n.of == snapshot {
-		return n.hosts
-	}
-	n := &near{of: snapshot, hosts: make([]bool, snapshot.Len())}
-	for i, h := range snapshot.Hosts() {
-		n.hosts[i] = h.Rack == s.cfg.LocalRack && (snapshot.LocalDC() == "" || h.DC == snapshot.LocalDC())
-	}
-	s.near.Store(n)
-	return n.hosts
+	r.read.Trace = true
+	plan := s.cfg.Executor.Plan(&r.read)
+	return r.describe(plan.Groups, plan.Survey), nil
 }

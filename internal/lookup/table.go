@@ -25,7 +25,8 @@ func (s *Service) Table(keyspace, name string) (*Table, error) {
 		return nil, &Error{Kind: ErrForbidden, Field: "table", Message: fmt.Sprintf(
 			"table %s.%s may not be read through this proxy; its operator can list it under tables in the configuration", keyspace, name)}
 	}
-	return &Table{Schema: definition, Settings: settings, Columns: allowed(definition, settings.Columns)}, nil
+	columns := allowed(definition, settings.Columns)
+	return &Table{Schema: definition, Settings: settings, Columns: columns, readable: columns}, nil
 }
 
 // Tables returns the tables that may be read and exist at this moment, in the

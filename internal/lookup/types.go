@@ -1,7 +1,6 @@
-// Package lookup is the story of a request: resolve the table, wait for keys that
+// Package lookup is the life of a request: resolve the table, wait for keys that
 // another request reads, plan the others over the ring, execute the plan, merge the
-// results. It decides what a caller
-// may ask of a table.
+// results. It decides what a caller may ask of a table.
 package lookup
 
 import (
@@ -25,8 +24,9 @@ type Settings struct {
 	Keyspace, Table string
 	// Columns are the columns that may be read; empty means all.
 	Columns []string
-	// Consistency is the level of every read, in CQL's words.
-	Consistency string
+	// Consistency is the level of every read, in any case; SetTables turns it into upper
+	// case.
+	Consistency partition.Level
 	// Timeout bounds a lookup that brings no deadline of its own.
 	Timeout time.Duration
 	// SpeculativeRetry says when a late group is hedged.
@@ -45,6 +45,8 @@ type Settings struct {
 	MaxResponseBytes int
 	// Coalesce says which reads are shared with other lookups.
 	Coalesce coalesce.Mode
+	// Alone keeps sub-queries from sharing statements with those of other lookups.
+	Alone bool
 
 	// state is what the executor remembers of the table under these settings, and
 	// hot counts its hot keys, nil for not; both are set by Service.SetTables.
@@ -61,6 +63,8 @@ type Table struct {
 	// Columns are the columns that may be read, in the order of SELECT *.
 	Columns []schema.Column
 
+	// readable are the columns that some client may read.
+	readable []schema.Column
 	// narrowed is whether one client's rights lie over those of the table, and only
 	// are the columns that they name; empty means all of the table.
 	narrowed bool
@@ -83,6 +87,9 @@ type Request struct {
 	// Timeout bounds the lookup besides the deadline of its context; 0 means
 	// Settings.Timeout when the context has no deadline.
 	Timeout time.Duration
+	// Deadline is when the lookup ends at the latest, if it is set: Timeout then has
+	// no effect. See End.
+	Deadline time.Time
 	// SoftDeadline is when the lookup is answered, from its start, if MinKeys keys
 	// are answered by then; with fewer it is answered as soon as they are, and at
 	// its deadline at the latest. Keys that are not there by then are TimedOut, with
@@ -100,9 +107,9 @@ type Request struct {
 	// ErrOptionalShed. One whose partition a needed key names as well is answered
 	// with it.
 	ShedOptional bool
-	// Consistency overrides that of the table; empty keeps it.
-	Consistency string
-	// FewHedges hedges only away from hosts that stand still, and not for the
+	// Consistency overrides that of the table, in any case; empty keeps it.
+	Consistency partition.Level
+	// FewHedges hedges only away from hosts that answer nobody, and not for the
 	// usual stragglers, while there is more to do than hosts keep up with.
 	FewHedges bool
 	// Trace records every sub-query in Response.Attempts.
@@ -149,7 +156,7 @@ type Stats struct {
 	// Coalesced are the distinct keys that the read of another lookup answered.
 	Coalesced int
 	// Refused are the keys that the proxy has shed by its own decision, without
-	// asking for them. They break no promise of the table.
+	// asking for them. They do not count against the target of the table.
 	Refused int
 	// Elapsed is the time from the call to the last result.
 	Elapsed time.Duration
@@ -159,29 +166,27 @@ type Stats struct {
 type Attempt struct {
 	// Host is the address that was asked; empty when another lookup asked.
 	Host string
-	// Kind is first, hedge or failover, or KindCoalesced.
-	Kind string
+	// Kind is why it was made; executor.KindCoalesced is that of another lookup, which was
+	// reading the keys when this one asked for them.
+	Kind executor.Kind
 	// Keys are positions in Request.Keys, first occurrence of each partition.
 	Keys []int
 	// Start and End are relative to the start of the lookup.
 	Start, End time.Duration
-	// Outcome is won (some key was answered first here), lost, failed,
-	// cancelled or pending.
-	Outcome string
-	// Err is the reason of a failure, in the words of executor.Reason.
-	Err string
+	// Outcome is what became of it.
+	Outcome executor.Outcome
+	// Err is the reason of the first key that was lost; empty when none was.
+	Err executor.Reason
 	// HedgeAfter is after what time from Start the sub-query is late, and its keys
 	// are asked of other replicas; negative for never.
 	HedgeAfter time.Duration
-	// NotHedged says in one word why the keys of a late sub-query were not asked of
-	// other replicas: one of the executor's NotHedged words. Empty when they were,
-	// or it was not late.
-	NotHedged string
+	// NotHedged says why the keys of a late sub-query were not asked of other replicas;
+	// empty when they were, or it was not late.
+	NotHedged executor.NotHedged
+	// StatementKeys is how many keys the statement had that it shared with other lookups; 0
+	// for one of its own.
+	StatementKeys int
 }
-
-// KindCoalesced is the kind of an attempt that is another lookup's: its keys were
-// being read when this one asked for them.
-const KindCoalesced = "coalesced"
 
 // Plan is how a lookup would be asked at this moment.
 type Plan struct {
@@ -194,14 +199,16 @@ type Plan struct {
 	// Stressed is set when so many hosts were late that it was taken for load: no
 	// host is avoided for being slow, and nothing is hedged.
 	Stressed bool
+	// Size is how many keys a group may have, and what it rests on.
+	Size executor.GroupSize
 }
 
 // PlannedHost is a replica of some key of a plan.
 type PlannedHost struct {
 	ring.Host
-	// Avoided says in one word why the host is asked only for keys that have no
-	// other replica: one of the executor's Avoided words. Empty when it is not.
-	Avoided string
+	// Avoided says why the host is asked only for keys that have no other replica; empty
+	// when it is not avoided.
+	Avoided executor.Avoided
 }
 
 // PlannedKey is one key of a plan.

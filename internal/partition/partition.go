@@ -1,11 +1,14 @@
-// Package partition holds the nouns that every stage of a lookup shares: the
-// key of one partition, the rows read from it, and the result of asking for
-// it. It decides nothing; it only says what the words mean.
+// Package partition defines the nouns that every stage of a lookup shares: the key of
+// one partition, the rows read from it, and the result of asking for it. It decides
+// nothing but what these words mean.
 package partition
 
 import (
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
 // MaxKeyBytes is the largest serialized partition key that Cassandra accepts,
@@ -84,6 +87,54 @@ func (k Key) Routing() []byte { return k.routing }
 // in the order they were asked, each in Cassandra's own serialized form. A nil
 // cell is null; a cell of length zero is an empty value.
 type Row [][]byte
+
+// Level is a consistency level in CQL's words and upper case, such as LOCAL_ONE. Which levels
+// there are is said by the configuration and by the reader, which refuse any other.
+type Level string
+
+// LevelOf returns the level of that name, in any case.
+func LevelOf(name string) Level { return Level(strings.ToUpper(name)) }
+
+// OneReplica reports whether one replica's answer is enough: a read at such a level says
+// nothing of a write that has just been made.
+func (l Level) OneReplica() bool { return l == "ONE" || l == "LOCAL_ONE" || l == "NODE_LOCAL" }
+
+// Required returns how many of so many replicas of a key, all in the local datacenter, must be
+// alive for the level, as far as those alone tell; 1 for levels that count replicas elsewhere.
+func (l Level) Required(replicas int) int {
+	switch l {
+	case "LOCAL_QUORUM", "LOCAL_SERIAL":
+		return replicas/2 + 1
+	case "ALL":
+		return replicas
+	}
+	return 1
+}
+
+// Query is what a lookup reads from every partition.
+type Query struct {
+	// Table is the table to read; never nil.
+	Table *schema.Table
+	// Columns are the columns to return, in the order of the cells of a row.
+	Columns []schema.Column
+	// Readable are the columns that may be read of the table. A Reader may read them
+	// all and leave out those that were not asked for, so that it has few statements;
+	// nil means all of Table.
+	Readable []schema.Column
+	// Consistency is the consistency level of every sub-query. NODE_LOCAL is a wish: a Reader
+	// reads at LOCAL_ONE where it is not safe.
+	Consistency Level
+	// Limit is the most rows to return of one partition; at least 1.
+	Limit int
+	// Strict makes a partition with more than Limit rows TooLarge; otherwise its
+	// rows after the first Limit are left out, as the client asked.
+	Strict bool
+	// MaxBytes is the most bytes of cells to return of one sub-query; a key whose
+	// rows would exceed it is TooLarge. Cells of other columns do not count.
+	MaxBytes int
+	// Alone keeps sub-queries from sharing a statement with those of other lookups.
+	Alone bool
+}
 
 // Status says what became of one asked key. Every asked key ends with exactly
 // one.

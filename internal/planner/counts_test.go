@@ -65,7 +65,7 @@ type counts struct {
 type trial struct {
 	hosts, vnodes, keys int
 	grouping            Grouping
-	cap                 int
+	cap, size           int
 	power               float64 // of the recent share in the price
 	still               bool    // ties are not rotated
 	near                bool    // the first rack is the local one
@@ -90,7 +90,7 @@ func (c trial) run() counts {
 func (c trial) ring(out *counts, rng *rand.Rand) {
 	r := newTestRing(c.hosts, c.vnodes, 3, 3, rng)
 	b := balance{sent: make([]float64, c.hosts), price: make([]float64, c.hosts), power: c.power}
-	in := Input{Grouping: c.grouping, Cap: c.cap}
+	in := Input{Grouping: c.grouping, Cap: c.cap, Size: c.size}
 	for h := range c.hosts {
 		in.Near = append(in.Near, c.near && r.rack[h] == 0)
 	}
@@ -148,6 +148,13 @@ func TestGroupCounts(t *testing.T) {
 func TestHottestHostStaysNearTheMean(t *testing.T) {
 	c := trial{hosts: 12, vnodes: 16, keys: 50, power: 2, rings: 6, lookups: 10000}
 	assert.LessOrEqual(t, c.run().worst, 1.2)
+
+	// Few large groups of cheap keys are less even, and fewer by far.
+	for hosts, groups := range map[int]float64{6: 2.2, 12: 4.4} {
+		got := trial{hosts: hosts, vnodes: 16, keys: 50, size: 50, power: 2, rings: 4, lookups: 4000}.run()
+		assert.LessOrEqual(t, got.worst, 1.3, "%d hosts", hosts)
+		assert.LessOrEqual(t, got.groups, groups, "%d hosts", hosts)
+	}
 
 	// The same lookups fail without each of the two rotations.
 	c.power, c.rings = 0, 2

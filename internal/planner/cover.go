@@ -102,9 +102,8 @@ func (s *scratch) spread(limit int32) {
 	}
 }
 
-// assign gives each key to a chosen host: keys with one choice first, then the
-// others where the group costs least so far. It leaves little to level.
-func (s *scratch) assign() {
+// settle gives the keys that have but one chosen host to it; twice are those left.
+func (s *scratch) settle() {
 	for i := range s.next {
 		s.next[i] = math.MaxUint64
 	}
@@ -117,6 +116,66 @@ func (s *scratch) assign() {
 		h := &s.hosts[i]
 		s.next[i] = rank(float64(h.size+1) * h.tied)
 	}
+}
+
+// together gives keys to hosts that have keys of the same class, and the others of a class
+// to as few hosts as can be: each time to the one that can take most of them for its price
+// within the limit.
+func (s *scratch) together(class []int32, limit int32) {
+	s.classes = grow(s.classes, len(s.start)*s.words)
+	for k, c := range class[:min(len(class), len(s.start)-1)] {
+		if c >= 0 && int(c) < len(s.start)-1 {
+			s.class(c).put(int32(k))
+		}
+	}
+	for c := range int32(len(s.start) - 1) {
+		keys := s.class(c)
+		if !keys.meets(s.twice) {
+			continue
+		}
+		for _, i := range s.asked {
+			if s.group(i).meets(keys) {
+				s.take(i, keys, limit)
+			}
+		}
+		for {
+			best, most := int32(none), 0.0
+			for _, i := range s.asked {
+				h := &s.hosts[i]
+				if v := float64(min(s.held(i).sharedWith(keys, s.twice), limit-h.size)) * h.unit; v > most {
+					best, most = i, v
+				}
+			}
+			if best == none {
+				break
+			}
+			s.take(best, keys, limit)
+		}
+	}
+}
+
+// class are the keys of a class.
+func (s *scratch) class(c int32) set {
+	from := int(c) * s.words
+	return s.classes[from : from+s.words]
+}
+
+// take gives the slot those of some keys that are left and that it holds, up to the limit.
+func (s *scratch) take(i int32, keys set, limit int32) {
+	group := s.group(i)
+	for w, x := range s.held(i) {
+		for x &= keys[w] & s.twice[w]; x != 0 && s.hosts[i].size < limit; x &= x - 1 {
+			bit := x & -x
+			group[w] |= bit
+			s.twice[w] &^= bit
+			s.add(i)
+		}
+	}
+}
+
+// assign gives each key that is left to the host whose group costs least so far. It
+// leaves little to level.
+func (s *scratch) assign() {
 	for w, x := range s.twice {
 		for ; x != 0; x &= x - 1 {
 			k := int32(w<<6 | bits.TrailingZeros64(x))

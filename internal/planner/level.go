@@ -10,6 +10,8 @@ const (
 	// capPerKey makes the cap 10 at 50 keys and lets it grow with the root of
 	// the keys, so that groups and their size grow alike.
 	capPerKey = 2
+	// spareHosts leaves a third of the hosts to choose from, as many as may be avoided.
+	spareHosts = 1.5
 )
 
 // shut is what seen says of a host that no search of level may enter: nothing can
@@ -21,13 +23,15 @@ const shut = math.MaxInt32
 // is dearer than most counts as the part of a host that lets it end with the others:
 // (smallestCap + part × each) × price is what (smallestCap + each) × usual is. Else
 // every lookup would ask it for a few keys, and wait for them.
-func (s *scratch) limit(asked int) int32 {
+func (s *scratch) limit(asked, size int) int32 {
 	keys := len(s.start) - 1
 	switch {
 	case asked < 0 || asked > keys:
 		return int32(keys)
 	case asked > 0:
 		return int32(asked)
+	case size >= keys:
+		return int32(keys)
 	}
 	inverse := 0.0
 	for i := range s.hosts {
@@ -41,10 +45,15 @@ func (s *scratch) limit(asked int) int32 {
 		hosts += min(1, max(0, part-(1-part)*smallestCap/each))
 	}
 	even := math.Ceil(float64(keys)/max(hosts, 1) - 1e-9)
-	return int32(max(smallestCap, math.Ceil(math.Sqrt(capPerKey*float64(keys))), even))
+	own := max(smallestCap, math.Ceil(math.Sqrt(capPerKey*float64(keys))), even)
+	if size > 0 {
+		// Smaller than this, every lookup would need every host, the busy and the late too.
+		return int32(max(float64(size), min(own, math.Ceil(spareHosts*even))))
+	}
+	return int32(own)
 }
 
-// relieve moves keys out of groups above the limit, to chosen hosts with room
+// relieve moves keys out of groups above the limit, to chosen hosts with headroom
 // and, when none can be reached, to one more host. It is a maximum flow by
 // augmenting paths: it leaves a group above the limit only if no assignment of
 // the keys, over all hosts, would respect it.
@@ -86,12 +95,12 @@ func (s *scratch) widen(limit int32) bool {
 	return true
 }
 
-// level moves keys until the costliest group, size × price, could not be cheaper,
+// level moves keys until the most expensive group, size × price, could not be cheaper,
 // nor the next one, and so on down: an optimal semi-matching (Harvey, Ladner,
 // Lovász, Tamir 2003), with prices. No group grows above the limit by it.
 func (s *scratch) level(limit int32) {
 	for {
-		// The costliest group that is not shut, and the least that any would
+		// The most expensive group that is not shut, and the least that any would
 		// cost with one key more.
 		from, cost, least := int32(none), 0.0, math.Inf(1)
 		for _, i := range s.asked {

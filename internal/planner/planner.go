@@ -16,6 +16,10 @@ type Input struct {
 	// Ranges is the token range of each key, for Range; nil otherwise. A key
 	// beyond its end is a range of its own.
 	Ranges []int32
+	// Class tells keys apart, for Cover, by what they can share a statement with: keys of
+	// the same host and class can. A class is in [0, len(Replicas)); a key of another, or
+	// beyond the end, shares with none. Nil when all keys share.
+	Class []int32
 	// Hosts is the number of hosts of the snapshot; every HostIndex is below it.
 	Hosts int
 	// Grouping is how keys become groups.
@@ -24,6 +28,10 @@ type Input struct {
 	// yields when no assignment of the keys to their replicas respects it.
 	// Negative means no cap.
 	Cap int
+	// Size is how many keys a group may have by what statements and keys cost, for
+	// Cover with a Cap of 0; 0 or less is not known. Groups are no smaller than leaves a
+	// third of the hosts to choose from, or than the number of keys alone would say.
+	Size int
 	// Price is what it costs to ask each host, relative to 1; nil is 1 for all,
 	// as is NaN. Only the ratios matter, and only within [MinPrice, MaxPrice].
 	Price []float64
@@ -94,9 +102,9 @@ type Plan struct {
 // group so far costs least: 0 to host 0, 1 to 2, 2 to 3, 3 to 2, 4 to 0, 5 to 3.
 //
 // Relieve. No group is above the cap. If one were, its keys would be passed along
-// to a group with room, or else to one more host.
+// to a group with headroom, or else to one more host.
 //
-// Level. No key can move so that the costliest group gets cheaper: done.
+// Level. No key can move so that the most expensive group gets cheaper: done.
 //
 //	Groups: host 0: [0 4]  host 2: [1 3]  host 3: [2 5]
 func Make(in *Input) Plan {
@@ -115,13 +123,19 @@ func (s *scratch) make(in *Input) Plan {
 	case Single:
 		s.single()
 	default:
-		limit := s.limit(in.Cap)
+		limit := s.limit(in.Cap, in.Size)
 		s.cover(limit)
 		s.prune()
 		s.spread(limit)
+		s.settle()
+		if in.Class != nil {
+			s.together(in.Class, limit)
+		}
 		s.assign()
 		s.relieve(limit)
-		s.level(limit)
+		if in.Class == nil { // levelling would part keys again
+			s.level(limit)
+		}
 		s.collect()
 	}
 	return s.plan()

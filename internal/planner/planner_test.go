@@ -127,16 +127,23 @@ func TestMakeCapZero(t *testing.T) {
 		keys, hosts int
 		price       []float64
 		want        int32
+		size        int
 	}{
-		"ten for 50 keys on twelve hosts":                       {50, 12, nil, 10},
-		"a third of the keys on three hosts":                    {50, 3, nil, 17},
-		"growing with the root of the keys":                     {500, 24, nil, 32},
-		"an even part where the root would be less":             {500, 6, nil, 84},
-		"no smaller than what a sub-query costs":                {8, 12, nil, 6},
-		"a host that is 100 times dearer counts for no host":    {50, 3, []float64{1, 1, 100}, 25},
-		"a host at twice the price counts for little over half": {500, 3, []float64{1, 1, 2}, 194},
-		"a host whose part is less than a sub-query costs":      {50, 3, []float64{1, 1, 6}, 25},
-		"the same of many keys":                                 {500, 3, []float64{1, 1, 6}, 227},
+		"ten for 50 keys on twelve hosts":                       {50, 12, nil, 10, 0},
+		"a third of the keys on three hosts":                    {50, 3, nil, 17, 0},
+		"growing with the root of the keys":                     {500, 24, nil, 32, 0},
+		"an even part where the root would be less":             {500, 6, nil, 84, 0},
+		"no smaller than what a sub-query costs":                {8, 12, nil, 6, 0},
+		"a host that is 100 times dearer counts for no host":    {50, 3, []float64{1, 1, 100}, 25, 0},
+		"a host at twice the price counts for little over half": {500, 3, []float64{1, 1, 2}, 194, 0},
+		"a host whose part is less than a sub-query costs":      {50, 3, []float64{1, 1, 6}, 25, 0},
+		"the same of many keys":                                 {500, 3, []float64{1, 1, 6}, 227, 0},
+		"by cost, all keys in one group":                        {50, 3, nil, 50, 60},
+		"by cost, larger than an even part":                     {50, 12, nil, 25, 25},
+		"by cost, with a third of the hosts to choose from":     {50, 12, nil, 8, 3},
+		"by cost, but no smaller than by the number":            {50, 6, nil, 10, 3},
+		"by cost, less of a host that is dearer":                {50, 3, []float64{1, 1, 6}, 25, 3},
+		"by cost, less of it than its part":                     {50, 3, []float64{1, 1, 6}, 30, 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var all []ring.HostIndex
@@ -145,7 +152,7 @@ func TestMakeCapZero(t *testing.T) {
 			}
 			s := new(scratch)
 			s.index(&Input{Replicas: times(c.keys, all), Hosts: c.hosts, Price: c.price})
-			assert.Equal(t, c.want, s.limit(0))
+			assert.Equal(t, c.want, s.limit(0, c.size))
 		})
 	}
 }

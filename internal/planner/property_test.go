@@ -31,6 +31,9 @@ func drawInput(t *rapid.T) *Input {
 	if rapid.Bool().Draw(t, "racked") {
 		in.Near = rapid.SliceOfN(rapid.Bool(), n, n).Draw(t, "near")
 	}
+	if rapid.Bool().Draw(t, "classed") {
+		in.Class = rapid.SliceOfN(rapid.Int32Range(-1, 6), 0, keys).Draw(t, "class")
+	}
 	if in.Grouping == Range {
 		in.Ranges = rapid.SliceOfN(rapid.Int32Range(0, 9), keys, keys).Draw(t, "ranges")
 	}
@@ -136,7 +139,7 @@ func TestCapIsRespectedWheneverItCanBe(t *testing.T) {
 		if limit == 0 {
 			s := new(scratch)
 			s.index(in)
-			limit = int(s.limit(0))
+			limit = int(s.limit(0, 0))
 		}
 		if !feasible(in, limit, anyHost) {
 			yielded++
@@ -154,7 +157,7 @@ func TestCapIsRespectedWheneverItCanBe(t *testing.T) {
 func TestGroupsAreLevel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
-		in.Grouping, in.Price, in.Near = Cover, nil, nil
+		in.Grouping, in.Price, in.Near, in.Class = Cover, nil, nil, nil
 		p := Make(in)
 		of := sizes(p)
 		if n := largest(p); n > 0 {
@@ -193,7 +196,7 @@ func cheaper(in *Input, p Plan, limit int) bool {
 func TestPricedGroupsAreLevel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
-		in.Grouping, in.Cap = Cover, -1
+		in.Grouping, in.Cap, in.Class = Cover, -1, nil
 		require.False(t, cheaper(in, Make(in), len(in.Replicas)))
 	})
 }
@@ -238,6 +241,7 @@ func fuzzInput(data []byte, seed uint64) *Input {
 		in.Avoid = append(in.Avoid, next()%3 == 0)
 		in.Near = append(in.Near, next()%2 == 0)
 		in.Ranges = append(in.Ranges, int32(next()-5))
+		in.Class = append(in.Class, int32(next()-5))
 	}
 	for len(data) > 0 {
 		var replicas []ring.HostIndex

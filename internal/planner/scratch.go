@@ -43,9 +43,11 @@ type scratch struct {
 	words  int
 	holds  []uint64 // by slot: keys that the host may be asked for
 	groups []uint64 // by slot: keys that it is asked for
-	once   set      // keys that an asked host holds
-	twice  set      // keys that two asked hosts hold
-	thrice set      // and three or more
+	// classes are by class, where Input has any: its keys.
+	classes []uint64
+	once    set // keys that an asked host holds
+	twice   set // keys that two asked hosts hold
+	thrice  set // and three or more
 
 	asked  []int32 // slots with a group, in the order chosen
 	queue  []int32 // search: slots reached; ranges: keys by range

@@ -55,6 +55,16 @@ func (a set) shared(b set) int32 {
 	return int32(n)
 }
 
+// sharedWith is how many keys are in all three sets.
+func (a set) sharedWith(b, c set) int32 {
+	n := 0
+	b, c = b[:len(a)], c[:len(a)]
+	for w, x := range a {
+		n += bits.OnesCount64(x & b[w] & c[w])
+	}
+	return int32(n)
+}
+
 // appendTo appends the keys, ascending.
 func (a set) appendTo(keys []int32) []int32 {
 	for w, x := range a {

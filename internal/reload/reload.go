@@ -1,6 +1,6 @@
-// Package reload notices that files have changed, and has what they say read
-// again. It decides when a change is one, how often a mistake is reported, and
-// what metrics tell of it; what is read and applied is decided by its caller.
+// Package reload decides when files have changed and must be read again. It also
+// decides how often a mistake is reported and which metrics show it. Its caller
+// decides what is read and applied.
 package reload
 
 import (

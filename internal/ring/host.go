@@ -1,6 +1,6 @@
-// Package ring is an immutable picture of who owns what: the hosts of a
-// cluster, the Murmur3 token of a partition key, and the replicas that the
-// replication strategy of a keyspace places that token on.
+// Package ring decides which hosts are replicas of a key. A ring is an immutable
+// snapshot: the hosts of a cluster, the Murmur3 token of a partition key, and the
+// replicas that the replication strategy of a keyspace places on that token.
 package ring
 
 // HostIndex is the position of a host in Ring.Hosts. It is meaningful only

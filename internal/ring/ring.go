@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync/atomic"
 )
 
 // Errors of New. Each names the host or datacenter in its text.
@@ -29,19 +28,15 @@ var (
 	ErrUnknownDC = errors.New("the local datacenter is not in the cluster")
 )
 
-// generations counts the snapshots of this process.
-var generations atomic.Uint64
-
 // Ring is a snapshot of the cluster: its hosts, their tokens, and the placement
 // of every keyspace. It is immutable and safe for concurrent use. All it returns
 // is shared and must not be modified.
 type Ring struct {
-	hosts      []Host
-	localDC    string
-	generation uint64
-	table      *tokenTable
-	byID       map[string]HostIndex
-	keyspaces  map[string]keyspace
+	hosts     []Host
+	localDC   string
+	table     *tokenTable
+	byID      map[string]HostIndex
+	keyspaces map[string]keyspace
 }
 
 // keyspace has either a placement or an error.
@@ -65,12 +60,11 @@ func New(t Topology) (*Ring, error) {
 		return nil, err
 	}
 	r := &Ring{
-		hosts:      hosts,
-		localDC:    t.LocalDC,
-		generation: generations.Add(1),
-		table:      table,
-		byID:       byID,
-		keyspaces:  make(map[string]keyspace, len(t.Keyspaces)),
+		hosts:     hosts,
+		localDC:   t.LocalDC,
+		table:     table,
+		byID:      byID,
+		keyspaces: make(map[string]keyspace, len(t.Keyspaces)),
 	}
 	if dcs := r.Datacenters(); t.LocalDC != "" && !slices.Contains(dcs, t.LocalDC) {
 		return nil, fmt.Errorf("%w: %q; the datacenters that own tokens are %s", ErrUnknownDC, t.LocalDC, strings.Join(dcs, ", "))
@@ -192,10 +186,6 @@ func (r *Ring) Datacenters() []string {
 	}
 	return slices.Compact(dcs)
 }
-
-// Generation returns a number that no other snapshot of this process has, larger
-// than that of every snapshot built before.
-func (r *Ring) Generation() uint64 { return r.generation }
 
 // Keyspaces returns the names of all keyspaces, sorted, those without a placement
 // included.

@@ -1,6 +1,6 @@
-// Package schema is an immutable picture of the tables of a cluster: which
-// columns a table has, of which type, and which of them form the partition key.
-// It decides which names exist; who may read them is decided by lookup.
+// Package schema decides which names exist in a cluster. A schema is an immutable
+// snapshot of its tables: the columns of a table, their types, and which of them form
+// the partition key. Who may read them is decided by package lookup.
 package schema
 
 import (

@@ -1,5 +1,5 @@
-// Package secret holds texts that must not be shown: passwords and tokens. It
-// decides what logs, errors and files see in their place.
+// Package secret decides what logs, errors and files show in place of a password or a
+// token.
 package secret
 
 import (

@@ -19,7 +19,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// oracle answers a lookup from the bytes of its keys alone, so that both doors
+// oracle answers a lookup from the bytes of its keys alone, so that both listeners
 // see the same cluster.
 func oracle(_ context.Context, req *lookup.Request) (*lookup.Response, error) {
 	resp := &lookup.Response{Stats: lookup.Stats{Keys: len(req.Keys)}}
@@ -44,7 +44,7 @@ func oracle(_ context.Context, req *lookup.Request) (*lookup.Response, error) {
 	return resp, nil
 }
 
-// drawnKey is one key as both doors spell it.
+// drawnKey is one key as both listeners take it.
 type drawnKey struct {
 	json  string
 	value *qosproxyv1.Key
@@ -100,7 +100,7 @@ type answer struct {
 	partial bool
 }
 
-func askGRPC(t require.TestingT, d *doors, in *qosproxyv1.BatchGetRequest, tbl *lookup.Table) answer {
+func askGRPC(t require.TestingT, d *served, in *qosproxyv1.BatchGetRequest, tbl *lookup.Table) answer {
 	resp, err := d.rpc.BatchGet(context.Background(), in)
 	var a answer
 	if err != nil {
@@ -136,7 +136,7 @@ func askGRPC(t require.TestingT, d *doors, in *qosproxyv1.BatchGetRequest, tbl *
 	return a
 }
 
-func askHTTP(t require.TestingT, d *doors, target, body string, keys []drawnKey) answer {
+func askHTTP(t require.TestingT, d *served, target, body string, keys []drawnKey) answer {
 	w := do(d.http.Handler, http.MethodPost, target, body)
 	var out struct {
 		Error   struct{ Code, Field string }

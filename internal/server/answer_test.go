@@ -251,18 +251,16 @@ func TestTheLookupEndsAheadOfItsDeadline(t *testing.T) {
 				start := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
 				defer cancel()
-				bounded, stop := ahead(ctx)
-				defer stop()
-				<-bounded.Done()
-				assert.Equal(t, c.lookup, time.Since(start))
+				end := deadlineOf(ctx, &lookup.Request{Table: products(t)})
+				assert.Equal(t, c.lookup, max(end.Sub(start), 0))
 			})
 		})
 	}
-	t.Run("and has none when its call has none", func(t *testing.T) {
-		bounded, stop := ahead(t.Context())
-		defer stop()
-		_, ok := bounded.Deadline()
-		assert.False(t, ok)
+	t.Run("and at that of its table when its call has none", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			end := deadlineOf(t.Context(), &lookup.Request{Table: products(t)})
+			assert.Equal(t, 125*time.Millisecond, time.Until(end))
+		})
 	})
 }
 
@@ -337,7 +335,7 @@ func TestAClientThatLeavesIsNotAnError(t *testing.T) {
 }
 
 // A row that cannot be decoded is found out while the answer is written, and its key is
-// none that was answered: neither door may call such a lookup OK.
+// none that was answered: neither listener may call such a lookup OK.
 func TestACellThatCannotBeDecodedIsNoAnswer(t *testing.T) {
 	tbl := products(t)
 	broken := partition.Result{Status: partition.Found, Rows: []partition.Row{{[]byte("Kettle"), []byte("no double")}}}

@@ -178,9 +178,9 @@ func (g grants) tables() map[string][]string {
 	return out
 }
 
-// caller asks both doors with one credential.
+// caller asks both listeners with one credential.
 type caller struct {
-	d     *doors
+	d     *served
 	token string
 }
 
@@ -269,9 +269,9 @@ func (c caller) http(method, target, body string) (int, []byte) {
 	return w.Code, w.Body.Bytes()
 }
 
-// withClients opens doors before the world with clients c0, c1, ..., whose tokens
+// withClients opens listeners before the world with clients c0, c1, ..., whose tokens
 // it returns. Replace gives them their grants.
-func withClients(t *testing.T, n int, deps Deps) (*doors, []string, func(...grants) error) {
+func withClients(t *testing.T, n int, deps Deps) (*served, []string, func(...grants) error) {
 	t.Helper()
 	deps.Lookup, deps.Clients = world(t), identity.NewRegistry(nil, nil)
 	dir := t.TempDir()
@@ -484,7 +484,7 @@ func TestAnUnknownCallerIsChallenged(t *testing.T) {
 
 func TestTheClientIsThereForThoseBehindTheDoors(t *testing.T) {
 	var seen []string
-	d, tokens, replace := withClients(t, 1, Deps{Observer: ObserverFunc(func(ctx context.Context, _ string, _ int, _ string, _ time.Duration, _ *lookup.Response) {
+	d, tokens, replace := withClients(t, 1, Deps{Observer: ObserverFunc(func(ctx context.Context, _ string, _ int, _ lookup.Code, _ time.Duration, _ *lookup.Response) {
 		seen = append(seen, identity.FromContext(ctx).Name)
 	})})
 	table := [2]string{"shop", "products"}

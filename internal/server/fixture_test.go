@@ -59,6 +59,8 @@ func (f *fake) Get(ctx context.Context, req *lookup.Request) (*lookup.Response, 
 	case req.LimitPerKey < 0:
 		return nil, lookup.Invalid("limit_per_key", "negative")
 	case f.get != nil:
+		ctx, cancel := context.WithDeadline(ctx, req.End(ctx))
+		defer cancel()
 		return f.get(ctx, req)
 	}
 	results := make([]partition.Result, len(req.Keys))
@@ -144,10 +146,10 @@ type observed struct {
 	resp  *lookup.Response
 }
 
-func (o *observed) ObserveLookup(_ context.Context, table string, keys int, code string, _ time.Duration, resp *lookup.Response) {
+func (o *observed) ObserveLookup(_ context.Context, table string, keys int, code lookup.Code, _ time.Duration, resp *lookup.Response) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.codes, o.table, o.keys, o.resp = append(o.codes, code), table, keys, resp
+	o.codes, o.table, o.keys, o.resp = append(o.codes, string(code)), table, keys, resp
 }
 
 func (o *observed) last() string {
@@ -159,24 +161,24 @@ func (o *observed) last() string {
 	return o.codes[len(o.codes)-1]
 }
 
-// doors is a server reached without a network.
-type doors struct {
+// served is a server reached without a network.
+type served struct {
 	*Server
 	rpc      qosproxyv1.QosProxyClient
 	conn     *grpc.ClientConn
 	observed *observed
 }
 
-func open(t testing.TB, deps Deps) *doors {
+func open(t testing.TB, deps Deps) *served {
 	t.Helper()
-	d := &doors{observed: &observed{}}
+	d := &served{observed: &observed{}}
 	if deps.Observer == nil {
 		deps.Observer = d.observed
 	}
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
-	d.Server = New(Config{MaxRequestBytes: 128 << 10, Version: "1.2.3"}, deps)
+	d.Server = New(Config{MaxRequestBytes: 128 << 10}, deps)
 	l := bufconn.Listen(1 << 20)
 	go func() { _ = d.grpc.Serve(l) }()
 	conn, err := grpc.NewClient("passthrough:///buf", grpc.WithTransportCredentials(insecure.NewCredentials()),

@@ -6,12 +6,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"google.golang.org/grpc/credentials"
+
+	"github.com/qosproxy/qosproxy/internal/incident"
+	"github.com/qosproxy/qosproxy/internal/memory"
 )
 
 // maxFresh is the most connections of a listener that have not shown yet that
@@ -23,16 +24,20 @@ const maxFresh = 256
 // here, so that the servers behind it only get connections that have ended
 // theirs.
 //
-// A connection above the limit is closed at once, for one that waits in the
-// kernel's queue looks to its client like a proxy that hangs. When too many are
-// fresh the oldest goes: those that open connections and let them lie lose them
-// first, while a client that is in earnest needs some milliseconds.
+// A connection above the limit is closed at once: one that waits in the kernel's
+// queue looks to its client like a proxy that hangs. When too many are fresh the
+// oldest is closed. Peers that open connections and do not use them lose theirs
+// first, since a client needs only some milliseconds.
 type gate struct {
 	net.Listener
 	limits  Limits
 	max     *atomic.Int64
 	tls     *tls.Config
-	metrics doorMetrics
+	metrics listenerMetrics
+	// memory is where connections are counted; nil where they are not. What comes for
+	// incomplete requests is counted here if metered, and else by who reads it.
+	memory  *memory.Budget
+	metered bool
 
 	ready  chan accepted
 	ctx    context.Context
@@ -52,14 +57,15 @@ type accepted struct {
 
 // newGate returns a gate before a listener; run has it accept. A nil config is
 // without TLS.
-func newGate(l net.Listener, limits Limits, most *atomic.Int64, config *tls.Config, m doorMetrics) *gate {
+func newGate(l net.Listener, limits Limits, most *atomic.Int64, config *tls.Config, m listenerMetrics) *gate {
 	g := &gate{Listener: l, limits: limits, max: most, tls: config, metrics: m, ready: make(chan accepted)}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g
 }
 
-// run accepts connections until the gate is closed.
-func (g *gate) run() {
+// run accepts connections until the gate is closed. A handshake that panics costs its
+// connection.
+func (g *gate) run(incidents *incident.Log) {
 	for g.ctx.Err() == nil {
 		raw, err := g.Listener.Accept()
 		if err != nil {
@@ -73,7 +79,11 @@ func (g *gate) run() {
 		case g.tls == nil:
 			g.deliver(accepted{conn: c})
 		default:
-			g.shakes.Go(func() { g.shake(c) })
+			g.shakes.Go(func() {
+				if incidents.Run(g.ctx, "TLS handshake", func() { g.shake(c) }) != nil {
+					_ = c.Close()
+				}
+			})
 		}
 	}
 	g.shakes.Wait()
@@ -85,11 +95,18 @@ func (g *gate) admit(raw net.Conn) *conn {
 	g.mu.Lock()
 	if g.open >= most {
 		g.mu.Unlock()
-		g.metrics.refused.WithLabelValues(g.metrics.name, refusedFull).Inc()
+		g.metrics.refusals(refusedFull).Inc()
 		_ = raw.Close()
 		return nil
 	}
 	c := &conn{Conn: raw, gate: g}
+	if g.memory != nil {
+		var end func()
+		if g.metered {
+			end = func() { _ = c.Close() }
+		}
+		c.memory = g.memory.Peer(end)
+	}
 	c.peer = connAddr{raw.RemoteAddr(), c}
 	g.open++
 	g.metrics.open.Inc()
@@ -102,7 +119,7 @@ func (g *gate) admit(raw net.Conn) *conn {
 	}
 	g.mu.Unlock()
 	if oldest != nil {
-		g.metrics.refused.WithLabelValues(g.metrics.name, refusedFresh).Inc()
+		g.metrics.refusals(refusedFresh).Inc()
 		_ = oldest.Close()
 	}
 	return c
@@ -115,7 +132,7 @@ func (g *gate) shake(c *conn) {
 	secured := tls.Server(c, g.tls)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		if !c.settled.Load() {
-			g.metrics.refused.WithLabelValues(g.metrics.name, refusedHandshake).Inc()
+			g.metrics.refusals(refusedHandshake).Inc()
 		}
 		_ = c.Close()
 		return
@@ -159,158 +176,7 @@ func (g *gate) forget(c *conn) {
 	}
 }
 
-// conn is a connection through a gate.
-type conn struct {
-	net.Conn
-	gate *gate
-	// place is where it is among the fresh ones, nil when it is not; of the mutex
-	// of the gate.
-	place *list.Element
-	// settled is set once it is not fresh any more, or has been dropped for being so.
-	settled atomic.Bool
-	closed  sync.Once
-	// peer is the address of the other end.
-	peer connAddr
-	// unwanted is how many more calls its peer has begun than twice those that it did not
-	// reset at once, 0 at least.
-	unwanted atomic.Int64
-	// until is the write deadline that the server has set, in nanoseconds of Unix
-	// time; 0 without one.
-	until atomic.Int64
-}
-
-// connAddr is the address of a peer, which leads back to its connection: all that gRPC
-// tells a call of the connection it came by.
-type connAddr struct {
-	net.Addr
-	conn *conn
-}
-
-// maxUnwanted is how many more calls than it had a use for a peer may have begun: those
-// that may be under way, and 100.
-const maxUnwanted = maxStreams + 100
-
-// begin notes a call and reports whether it may go on. A peer that resets most of its calls
-// at once (rapid reset) loses its connection: each costs the proxy as much as one that is
-// refused, and its peer next to nothing. Envoy does likewise
-// (overload.premature_reset_total_stream_count).
-func (c *conn) begin() bool {
-	n := c.unwanted.Add(1)
-	if n == maxUnwanted+1 {
-		c.gate.metrics.refused.WithLabelValues(c.gate.metrics.name, refusedResets).Inc()
-		_ = c.Close()
-	}
-	return n <= maxUnwanted
-}
-
-// want notes that a call was not reset at once: it makes good for itself and another.
-func (c *conn) want() {
-	for {
-		n := c.unwanted.Load()
-		if c.unwanted.CompareAndSwap(n, max(n-2, 0)) {
-			return
-		}
-	}
-}
-
-// RemoteAddr implements net.Conn.
-func (c *conn) RemoteAddr() net.Addr { return c.peer }
-
-// settle notes that there is a client at the other end.
-func (c *conn) settle() {
-	if c.settled.Swap(true) {
-		return
-	}
-	c.gate.mu.Lock()
-	defer c.gate.mu.Unlock()
-	c.gate.forget(c)
-}
-
-// Read implements net.Conn.
-func (c *conn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if n > 0 && c.gate.tls == nil && !c.settled.Load() {
-		c.settle()
-	}
-	return n, err
-}
-
-// Write implements net.Conn. A peer that does not take the bytes within the write
-// timeout breaks the connection: gRPC would wait for it without end.
-func (c *conn) Write(b []byte) (int, error) {
-	deadline := time.Now().Add(c.gate.limits.WriteTimeout)
-	if until := c.until.Load(); until != 0 && until < deadline.UnixNano() {
-		deadline = time.Unix(0, until)
-	}
-	if err := c.Conn.SetWriteDeadline(deadline); err != nil {
-		return 0, err
-	}
-	n, err := c.Conn.Write(b)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		// gRPC ends a connection whose writes fail when its reads fail too.
-		_ = c.Close()
-	}
-	return n, err
-}
-
-// SetDeadline implements net.Conn.
-func (c *conn) SetDeadline(t time.Time) error {
-	c.keep(t)
-	return c.Conn.SetDeadline(t)
-}
-
-// SetWriteDeadline implements net.Conn.
-func (c *conn) SetWriteDeadline(t time.Time) error {
-	c.keep(t)
-	return c.Conn.SetWriteDeadline(t)
-}
-
-func (c *conn) keep(t time.Time) {
-	if t.IsZero() {
-		c.until.Store(0)
-		return
-	}
-	c.until.Store(t.UnixNano())
-}
-
-// CloseWrite lets net/http end its side first where the connection can.
-func (c *conn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
-}
-
-// Close implements net.Conn.
-func (c *conn) Close() error {
-	err := c.Conn.Close()
-	c.closed.Do(func() {
-		c.gate.mu.Lock()
-		defer c.gate.mu.Unlock()
-		c.gate.forget(c)
-		c.gate.open--
-		c.gate.metrics.open.Dec()
-	})
-	return err
-}
-
-// expiryKey is the context key of when an HTTP connection is too old.
-type expiryKey struct{}
-
-// withExpiry returns what keeps, for each connection, when it is too old.
-func withExpiry(age time.Duration) func(context.Context, net.Conn) context.Context {
-	return func(ctx context.Context, _ net.Conn) context.Context {
-		return context.WithValue(ctx, expiryKey{}, time.Now().Add(jitter(age)))
-	}
-}
-
-// expiredConn reports whether the connection of a request is too old.
-func expiredConn(ctx context.Context) bool {
-	at, ok := ctx.Value(expiryKey{}).(time.Time)
-	return ok && time.Now().After(at)
-}
-
-// errNotSecured means that a connection reached a door of TLS without it, which
+// errNotSecured means that a connection reached a listener of TLS without it, which
 // only a mistake in this package can cause.
 var errNotSecured = errors.New("the connection has no TLS")
 

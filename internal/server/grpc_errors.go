@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
-	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/incident"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
@@ -28,30 +29,36 @@ const maxDetailBytes = 4 << 10
 
 // grpcError is the status of a request that is refused as a whole.
 func grpcError(ctx context.Context, err error) error {
-	o := refusal(ctx, err)
-	message := o.label
-	var refused *lookup.Error
-	if errors.As(err, &refused) {
-		message = refused.Error()
+	if failed, ok := errors.AsType[*incident.Error](err); ok {
+		return incidentError(failed)
 	}
-	if unknown, ok := errors.AsType[*identity.Error](err); ok {
-		message = unknown.Message
-	}
+	o := outcomeOfError(ctx, err)
+	message := cmp.Or(messageOf(err), string(o.code))
 	details := outcomeDetails(o)
-	if refused != nil && refused.Field != "" {
+	if refused, ok := errors.AsType[*lookup.Error](err); ok && refused.Field != "" {
 		details = append(details, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
 			{Field: refused.Field, Description: refused.Message, Reason: o.reason}}})
 	}
 	return withDetails(status.New(o.grpc, message), details...)
 }
 
+// failGRPC ends a call with an error: its own status if it has one, such as that of a
+// message that could not be sent.
+func (c *call) failGRPC(ctx context.Context, err error) error {
+	c.outcome = outcomeOfError(ctx, err)
+	return asStatus(ctx, err)
+}
+
 // unansweredError is the status of a lookup of which no key was answered, with
 // the response that tells so of each key.
-func unansweredError(o outcome, resp *qosproxyv1.BatchGetResponse, results []partition.Result) error {
+func unansweredError(o outcome, from *lookup.Response) error {
+	results := from.Results
 	texts := 0
 	for i := range results {
 		texts += len(reasonOf(&results[i]))
 	}
+	resp := &qosproxyv1.BatchGetResponse{Stats: statsOf(from.Stats)}
+	resp.Partial, resp.UnprocessedKeys = leftover(results)
 	each := make([]qosproxyv1.KeyResult, len(results))
 	resp.Results = make([]*qosproxyv1.KeyResult, len(results))
 	for i := range results {
@@ -63,12 +70,11 @@ func unansweredError(o outcome, resp *qosproxyv1.BatchGetResponse, results []par
 		resp.Results[i] = &each[i]
 	}
 	message := fmt.Sprintf("none of %d keys was answered", len(results))
-	deciding := qosproxyv1.KeyStatus(qosproxyv1.KeyStatus_value["KEY_STATUS_"+o.reason])
-	if i := slices.IndexFunc(resp.GetResults(), func(r *qosproxyv1.KeyResult) bool { return r.GetStatus() == deciding }); i >= 0 {
+	deciding := o.deciding()
+	if i := slices.IndexFunc(results, func(r partition.Result) bool { return r.Status == deciding }); i >= 0 {
 		message += ": " + reasonOf(&results[i])
 	}
 	details := outcomeDetails(o)
-	resp.Columns, resp.Explanation = nil, nil
 	size := proto.Size(resp)
 	if size > maxDetailBytes && texts <= maxDetailBytes {
 		for i := range each {

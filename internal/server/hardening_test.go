@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"runtime"
@@ -66,7 +67,7 @@ func good(t *testing.T, s *Server) {
 	assert.Equal(t, http.StatusNotFound, code)
 }
 
-// both are the two front doors without TLS.
+// both are the gRPC and the HTTP listener without TLS.
 func both(l Limits) Config {
 	return Config{GRPC: Listener{Address: anyPort}, HTTP: Listener{Address: anyPort}, Limits: l}
 }
@@ -74,21 +75,21 @@ func both(l Limits) Config {
 func TestConnectionsAboveTheLimitAreClosedAtOnce(t *testing.T) {
 	for _, c := range []struct{ most, closed int }{{4, 6}, {100, 0}} { // the second is without the safeguard
 		s := start(t, both(Limits{MaxConnections: c.most}), Deps{Lookup: &fake{}})
-		for _, door := range []string{"grpc", "http"} {
+		for _, listener := range []string{"grpc", "http"} {
 			var closed int
 			for range 10 {
-				conn := connect(t, s, door)
+				conn := connect(t, s, listener)
 				// A sign of a client, so that none is dropped for being half open.
 				_, _ = io.WriteString(conn, "P")
 				if closedBy(conn, 50*time.Millisecond) {
 					closed++
 				}
 			}
-			assert.GreaterOrEqual(t, closed, c.closed, door)
+			assert.GreaterOrEqual(t, closed, c.closed, listener)
 			if c.closed == 0 {
-				assert.Zero(t, closed, door)
+				assert.Zero(t, closed, listener)
 			}
-			assert.InDelta(t, closed, testutil.ToFloat64(s.metrics.refused.WithLabelValues(door, refusedFull)), 0, door)
+			assert.InDelta(t, closed, testutil.ToFloat64(s.metrics.refused.WithLabelValues(listener, string(refusedFull))), 0, listener)
 		}
 	}
 }
@@ -121,7 +122,9 @@ func TestHalfOpenHandshakesDoNotKeepClientsOut(t *testing.T) {
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "proxy.test"}}
 	defer transport.CloseIdleConnections()
-	require.Eventually(t, func() bool { return testutil.ToFloat64(s.metrics.refused.WithLabelValues("http", refusedFresh)) >= 90 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return testutil.ToFloat64(s.metrics.refused.WithLabelValues("http", string(refusedFresh))) >= 90
+	}, patience, time.Millisecond)
 	resp, err := (&http.Client{Transport: transport, Timeout: patience}).Get("https://" + s.Addr("http").String() + "/v1/tables")
 	require.NoError(t, err)
 	_ = resp.Body.Close()
@@ -134,12 +137,12 @@ func TestAHandshakeHasItsTime(t *testing.T) {
 	for timeout, ends := range map[time.Duration]bool{50 * time.Millisecond: true, time.Hour: false} {
 		l := Listener{Address: anyPort, TLS: filesIn(dir)}
 		s := start(t, Config{GRPC: l, HTTP: l, Limits: Limits{HandshakeTimeout: timeout}}, Deps{Lookup: &fake{}})
-		for _, door := range []string{"grpc", "http"} {
+		for _, listener := range []string{"grpc", "http"} {
 			wait := patience
 			if !ends {
 				wait = 200 * time.Millisecond
 			}
-			assert.Equal(t, ends, closedBy(connect(t, s, door), wait), door)
+			assert.Equal(t, ends, closedBy(connect(t, s, listener), wait), listener)
 		}
 	}
 }
@@ -147,15 +150,15 @@ func TestAHandshakeHasItsTime(t *testing.T) {
 func TestSlowloris(t *testing.T) {
 	for timeout, ends := range map[time.Duration]bool{50 * time.Millisecond: true, time.Hour: false} {
 		s := start(t, both(Limits{HandshakeTimeout: timeout}), Deps{Lookup: &fake{}})
-		for door, begin := range map[string]string{"http": "GET / HTTP/1.1\r\nHost: x\r\nX-A", "grpc": "PRI * HTTP"} {
-			c := connect(t, s, door)
+		for listener, begin := range map[string]string{"http": "GET / HTTP/1.1\r\nHost: x\r\nX-A", "grpc": "PRI * HTTP"} {
+			c := connect(t, s, listener)
 			_, err := io.WriteString(c, begin)
 			require.NoError(t, err)
 			wait := patience
 			if !ends {
 				wait = 200 * time.Millisecond
 			}
-			assert.Equal(t, ends, closedBy(c, wait), door)
+			assert.Equal(t, ends, closedBy(c, wait), listener)
 		}
 	}
 }
@@ -222,12 +225,12 @@ func TestSlowReaders(t *testing.T) {
 		p.ask(1, askProducts(t))
 		require.Eventually(t, func() bool { return asked.Load() == 2 }, patience, time.Millisecond)
 		asked.Store(0)
-		for _, door := range []string{"grpc", "http"} {
-			gone := func() bool { return testutil.ToFloat64(s.metrics.open.WithLabelValues(door)) == 0 }
+		for _, listener := range []string{"grpc", "http"} {
+			gone := func() bool { return testutil.ToFloat64(s.metrics.open.WithLabelValues(listener)) == 0 }
 			if ends {
-				assert.Eventually(t, gone, patience, time.Millisecond, door)
+				assert.Eventually(t, gone, patience, time.Millisecond, listener)
 			} else {
-				assert.Never(t, gone, 300*time.Millisecond, 10*time.Millisecond, door)
+				assert.Never(t, gone, 300*time.Millisecond, 10*time.Millisecond, listener)
 			}
 		}
 		_ = h.Close()
@@ -351,14 +354,18 @@ func askProducts(t *testing.T) []byte {
 }
 
 func TestRapidReset(t *testing.T) {
+	resetting := defaultProtocol
+	resetting.unwanted = math.MaxInt64 - 1
+	boundless := resetting
+	boundless.streams = math.MaxUint32
 	t.Run("held to the limit", func(t *testing.T) {
-		most, good := rapidReset(t, safeguards{resets: true}, 20_000)
+		most, good := rapidReset(t, resetting, 20_000)
 		require.NoError(t, good)
 		assert.LessOrEqual(t, most, maxStreams, "streams that were reset still count while their handlers run")
 		assert.Less(t, runtime.NumGoroutine(), maxStreams+500)
 	})
 	t.Run("control: without the limit handlers pile up", func(t *testing.T) {
-		most, _ := rapidReset(t, safeguards{streams: true, resets: true}, 20_000)
+		most, _ := rapidReset(t, boundless, 20_000)
 		assert.Greater(t, most, maxStreams)
 	})
 }
@@ -372,7 +379,10 @@ func TestAPeerThatOnlyResetsLosesItsConnection(t *testing.T) {
 			return respond(absent)(ctx, req)
 		}}
 		cfg := both(Limits{})
-		cfg.without.resets = without
+		if without {
+			cfg.protocol = defaultProtocol
+			cfg.protocol.unwanted = math.MaxInt64 - 1
+		}
 		s = start(t, cfg, Deps{Lookup: f})
 		p := newPeer(t, s, "grpc")
 		ended := make(chan struct{})
@@ -404,7 +414,7 @@ func TestAPeerThatOnlyResetsLosesItsConnection(t *testing.T) {
 		return s, int(calls.Load())
 	}
 	closed := func(s *Server) float64 {
-		return testutil.ToFloat64(s.metrics.refused.WithLabelValues("grpc", refusedResets))
+		return testutil.ToFloat64(s.metrics.refused.WithLabelValues("grpc", string(refusedResets)))
 	}
 	t.Run("closed", func(t *testing.T) {
 		s, asked := run(t, false)
@@ -439,13 +449,13 @@ func TestAClientThatCancelsSomeCallsKeepsItsConnection(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	assert.Zero(t, testutil.ToFloat64(s.metrics.refused.WithLabelValues("grpc", refusedResets)))
+	assert.Zero(t, testutil.ToFloat64(s.metrics.refused.WithLabelValues("grpc", string(refusedResets))))
 	assert.Equal(t, 1.0, testutil.ToFloat64(s.metrics.open.WithLabelValues("grpc")))
 }
 
 // rapidReset opens and resets so many streams whose handlers take no notice, and
 // returns how many ran at most, and how a good client fared.
-func rapidReset(t *testing.T, without safeguards, streams uint32) (most int, good error) {
+func rapidReset(t *testing.T, bounds protocol, streams uint32) (most int, good error) {
 	blocked := make(chan struct{})
 	var mu sync.Mutex
 	running, highest := 0, 0
@@ -465,13 +475,13 @@ func rapidReset(t *testing.T, without safeguards, streams uint32) (most int, goo
 		return respond(absent)(ctx, req)
 	}}
 	cfg := both(Limits{})
-	cfg.without = without
+	cfg.protocol = bounds
 	s := start(t, cfg, Deps{Lookup: f})
 	defer close(blocked)
 	p := newPeer(t, s, "grpc")
 	go func() { _, _ = io.Copy(io.Discard, p.conn) }()
 	message := askProducts(t)
-	if !without.streams { // the server stops reading at the limit
+	if bounds.streams == maxStreams { // the server stops reading at the limit
 		_ = p.conn.SetWriteDeadline(time.Now().Add(2 * time.Second))
 	}
 	piled := func() bool {
@@ -496,7 +506,7 @@ func rapidReset(t *testing.T, without safeguards, streams uint32) (most int, goo
 	defer cancel()
 	_, good = qosproxyv1.NewQosProxyClient(conn).BatchGet(ctx,
 		&qosproxyv1.BatchGetRequest{Keyspace: "ks", Table: "products", Keys: []*qosproxyv1.Key{key(text("good"))}})
-	if without.streams {
+	if bounds.streams > maxStreams {
 		// What is in the pipe becomes handlers.
 		assert.Eventually(t, piled, patience, time.Millisecond)
 	}
@@ -508,25 +518,27 @@ func rapidReset(t *testing.T, without safeguards, streams uint32) (most int, goo
 // The limit ends what the test below floods with, and without the limit it goes on.
 // The largest frame is a constant of gRPC, which nothing turns off.
 func TestWithoutTheirLimitsFloodsGoOn(t *testing.T) {
+	anyHeaders, anyPings := defaultProtocol, defaultProtocol
+	anyHeaders.headerBytes, anyPings.pingInterval = math.MaxUint32, time.Nanosecond
 	for name, c := range map[string]struct {
-		without safeguards
-		flood   func(p *rawPeer)
+		bounds protocol
+		flood  func(p *rawPeer)
 	}{
-		"continuation": {safeguards{headers: true}, func(p *rawPeer) {
+		"continuation": {anyHeaders, func(p *rawPeer) {
 			_ = p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.headers()})
 			for range 200 {
 				_ = p.framer.WriteContinuation(1, false, p.fields("x-a", strings.Repeat("v", 1000)))
 			}
 		}},
-		"pings": {safeguards{pings: true}, func(p *rawPeer) {
+		"pings": {anyPings, func(p *rawPeer) {
 			for range 50 {
 				_ = p.framer.WritePing(false, [8]byte{})
 			}
 		}},
 	} {
-		for without, ended := range map[safeguards]bool{{}: true, c.without: false} {
+		for bounds, ended := range map[protocol]bool{defaultProtocol: true, c.bounds: false} {
 			cfg := both(Limits{})
-			cfg.without = without
+			cfg.protocol = bounds
 			s := start(t, cfg, Deps{Lookup: &fake{tables: []*lookup.Table{products(t)}}})
 			p := newPeer(t, s, "grpc")
 			c.flood(p)
@@ -534,7 +546,7 @@ func TestWithoutTheirLimitsFloodsGoOn(t *testing.T) {
 			if !ended {
 				wait = 300 * time.Millisecond
 			}
-			assert.Equal(t, ended, closedBy(p.conn, wait), "%s %+v", name, without)
+			assert.Equal(t, ended, closedBy(p.conn, wait), "%s %+v", name, bounds)
 			_ = p.conn.Close()
 		}
 	}

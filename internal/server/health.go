@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"sync"
 	"time"
 
@@ -11,9 +13,9 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// healthInterval is how often it is looked whether watchers of the health service are
-// to learn of a change. Who replaces proxies in turn goes on when one is ready, and
-// clients that balance by health must know that one by then.
+// healthInterval is how often watchers of the health service are told of a change. A
+// rolling update goes on as soon as one proxy is ready, and clients that balance by
+// health must know of that proxy by then.
 const healthInterval = 50 * time.Millisecond
 
 // healthServer is health v1 in which "" and qosproxy.v1.QosProxy are SERVING
@@ -71,4 +73,59 @@ func (h *healthServer) follow(ctx context.Context) {
 func (h *healthServer) Check(ctx context.Context, in *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
 	h.refresh()
 	return h.Server.Check(ctx, in)
+}
+
+// NotReady returns why the proxy takes no lookups, empty when it does. Watchers of the
+// gRPC health service are told first: whoever learns here that this proxy is ready may
+// stop another.
+func (s *Server) NotReady() string {
+	s.health.refresh()
+	return s.unready()
+}
+
+// unready is NotReady for the health service itself.
+func (s *Server) unready() string {
+	if s.draining.Load() {
+		return "draining: the proxy is shutting down"
+	}
+	if s.deps.Ready == nil {
+		return ""
+	}
+	return s.deps.Ready()
+}
+
+// adminHandler serves the probes of the admin listener, and the pages beside them.
+func (s *Server) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	for path, probe := range map[string]http.HandlerFunc{
+		"/livez":  func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") },
+		"/readyz": s.serveReady,
+	} {
+		mux.HandleFunc("GET "+path, probe)
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { // not left to the pages
+			w.Header().Set("Allow", "GET, HEAD")
+			writeText(w, http.StatusMethodNotAllowed, "use GET\n")
+		})
+	}
+	if s.deps.Pages != nil {
+		mux.Handle("/", s.deps.Pages)
+	}
+	return mux
+}
+
+// serveReady says whether the proxy takes lookups, and why not. Kubernetes then sends
+// none; it does not restart the process, as it would for /livez.
+func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
+	if reason := s.NotReady(); reason != "" {
+		writeText(w, http.StatusServiceUnavailable, "not ready: "+reason+"\n")
+		return
+	}
+	writeText(w, http.StatusOK, "ok\n")
+}
+
+func writeText(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text)
 }

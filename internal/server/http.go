@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/qosproxy/qosproxy/internal/explain"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/schema"
@@ -35,11 +36,11 @@ func (s *Server) newHTTP(handler http.Handler) *http.Server {
 	return h
 }
 
-// httpHandler routes the HTTP/JSON door. It does so by hand, since a ServeMux
+// httpHandler routes the HTTP/JSON API. It does so by hand, since a ServeMux
 // has no pattern for {table}:batchGet, redirects keys that look like a path, and
 // answers in plain text.
 func (s *Server) httpHandler() http.Handler {
-	return s.identified(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return s.identified(s.withinMemory(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		segments, err := pathSegments(r.URL)
 		if err != nil {
 			writeError(w, badRequest("path", "the path is not valid percent-encoding"))
@@ -67,9 +68,9 @@ func (s *Server) httpHandler() http.Handler {
 				s.serveKey(w, r, segments[1], segments[2], segments[3])
 			})
 		default:
-			writeError(w, httpError{status: http.StatusNotFound, code: "NOT_FOUND", message: "no such path; GET /openapi.json describes those there are"})
+			writeError(w, httpError{status: http.StatusNotFound, code: lookup.CodeNotFound, message: "no such path; GET /openapi.json describes those there are"})
 		}
-	}))
+	})))
 }
 
 // pathSegments splits a path at its slashes, those that are percent-encoded
@@ -97,27 +98,29 @@ func (s *Server) onlyGet(w http.ResponseWriter, r *http.Request, next http.Handl
 func (s *Server) serveBatchGet(w http.ResponseWriter, r *http.Request, keyspace, table string) {
 	c := s.begin()
 	defer c.end(r.Context())
-	c.traceHTTP(w, r, doorHTTPBatchGet)
+	c.traceHTTP(w, r, endpointHTTPBatchGet)
+	if refused := s.atHeaders(r.Context()); refused != nil {
+		c.failHTTP(w, r, refused)
+		return
+	}
 	body, err := s.readBody(w, r)
 	if err != nil {
-		c.outcome = refusals[lookup.ErrInvalid]
-		c.fail(w, errorOf(r, err))
+		c.failHTTP(w, r, err)
 		return
 	}
 	in, err := decodeBatchGet(body)
 	if err != nil {
-		c.fail(w, errorOf(r, c.refuse(r.Context(), err)))
+		c.failHTTP(w, r, err)
 		return
 	}
-	q := in.question(keyspace, table)
-	s.answer(w, r, c, q, func(dst []byte, _ *lookup.Request, i int) ([]byte, error) {
+	s.answer(w, r, c, in.request(keyspace, table), func(dst []byte, _ *lookup.Request, i int) ([]byte, error) {
 		return appendCompact(dst, in.keys[i]), nil
 	}, answerBatch)
 }
 
-// question words a body as a question.
-func (in *batchGetBody) question(keyspace, table string) *question {
-	return &question{
+// request returns what a body asks for.
+func (in *batchGetBody) request(keyspace, table string) *parsedRequest {
+	return &parsedRequest{
 		keyspace: keyspace, table: table,
 		columns: in.columns, limit: in.limit, timeout: in.timeout, trace: in.explain,
 		soft: in.soft, minKeys: in.minKeys,
@@ -140,7 +143,7 @@ func (s *Server) serveExplain(w http.ResponseWriter, r *http.Request, keyspace, 
 		writeError(w, errorOf(r, err))
 		return
 	}
-	req, err := s.begin().resolve(r.Context(), in.question(keyspace, table))
+	req, err := s.begin().resolve(r.Context(), in.request(keyspace, table))
 	if err != nil {
 		writeError(w, errorOf(r, err))
 		return
@@ -151,7 +154,7 @@ func (s *Server) serveExplain(w http.ResponseWriter, r *http.Request, keyspace, 
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	writeValue(w, http.StatusOK, planJSON(plan))
+	writeValue(w, http.StatusOK, explain.NewPlan(planOf(plan)))
 }
 
 // readBody reads the body of a request within its limit.
@@ -171,8 +174,13 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	// memory aside.
 	announced := min(max(r.ContentLength, 0), int64(s.cfg.MaxRequestBytes), firstBodyBytes)
 	buf := bytes.NewBuffer(make([]byte, 0, announced+bytes.MinRead))
-	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, int64(s.cfg.MaxRequestBytes)))
+	call := callOf(r.Context())
+	_, err := buf.ReadFrom(http.MaxBytesReader(w, countedBody{r.Body, call}, int64(s.cfg.MaxRequestBytes)))
 	body := buf.Bytes()
+	if gone := call.Err(); gone != nil {
+		w.Header().Set("Connection", "close") // the rest of the body is not read
+		return nil, gone
+	}
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return nil, httpError{status: http.StatusRequestEntityTooLarge, code: "INVALID_ARGUMENT", field: "body",
 			message: "the body exceeds " + strconv.Itoa(s.cfg.MaxRequestBytes) + " bytes; send fewer keys"}
@@ -180,7 +188,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	if err != nil {
 		return nil, badRequest("body", "the body ended early")
 	}
-	return body, nil
+	return body, call.Complete(len(body))
 }
 
 // firstBodyBytes is the memory for a body of which nothing has come yet.
@@ -196,31 +204,31 @@ func isJSONMedia(media string) bool {
 func (s *Server) serveKey(w http.ResponseWriter, r *http.Request, keyspace, table, key string) {
 	c := s.begin()
 	defer c.end(r.Context())
-	door := doorHTTPKey
+	endpoint := endpointHTTPKey
 	if r.Method == http.MethodHead {
-		door = doorHTTPKeyHead
+		endpoint = endpointHTTPKeyHead
 	}
-	c.traceHTTP(w, r, door)
-	q, err := parseQuery(r.URL.RawQuery)
+	c.traceHTTP(w, r, endpoint)
+	p, err := parseQuery(r.URL.RawQuery)
 	if err != nil {
-		c.fail(w, errorOf(r, c.refuse(r.Context(), err)))
+		c.failHTTP(w, r, err)
 		return
 	}
-	q.keyspace, q.table, q.keys = keyspace, table, 1
-	q.encoder = func(t *schema.Table) keyEncoder { return pathKey(t, key) }
-	s.answer(w, r, c, q, func(dst []byte, req *lookup.Request, _ int) ([]byte, error) {
+	p.keyspace, p.table, p.keys = keyspace, table, 1
+	p.encoder = func(t *schema.Table) keyEncoder { return pathKey(t, key) }
+	s.answer(w, r, c, p, func(dst []byte, req *lookup.Request, _ int) ([]byte, error) {
 		return req.Table.Schema.PartitionKey[0].Type.AppendJSON(dst, req.Keys[0].Components()[0])
 	}, answerOne)
 }
 
 // parseQuery reads the parameters of a GET. A parameter that does not exist is
 // an error: a misspelt limit must not read everything.
-func parseQuery(raw string) (*question, error) {
+func parseQuery(raw string) (*parsedRequest, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return nil, lookup.Invalid("query", "the query is not valid percent-encoding")
 	}
-	q := &question{}
+	p := &parsedRequest{}
 	for name, v := range values {
 		if len(v) > 1 && name != "columns" {
 			return nil, lookup.Invalid(name, "given twice")
@@ -228,25 +236,25 @@ func parseQuery(raw string) (*question, error) {
 		switch name {
 		case "columns":
 			for _, list := range v {
-				q.columns = append(q.columns, strings.Split(list, ",")...)
+				p.columns = append(p.columns, strings.Split(list, ",")...)
 			}
 		case "limit_per_key":
-			if q.limit, err = strconv.Atoi(v[0]); err != nil {
+			if p.limit, err = strconv.Atoi(v[0]); err != nil {
 				return nil, lookup.Invalid(name, "expected an integer")
 			}
 		case "timeout":
-			if q.timeout, err = parseDuration(name, v[0]); err != nil {
+			if p.timeout, err = parseDuration(name, v[0]); err != nil {
 				return nil, err
 			}
 		case "explain":
-			if q.trace, err = strconv.ParseBool(v[0]); err != nil {
+			if p.trace, err = strconv.ParseBool(v[0]); err != nil {
 				return nil, lookup.Invalid(name, "expected true or false")
 			}
 		default:
 			return nil, lookup.Invalid(name, "no such parameter; there are columns, limit_per_key, timeout and explain")
 		}
 	}
-	return q, nil
+	return p, nil
 }
 
 // answerBatch and answerOne choose the HTTP status of a lookup.
@@ -261,31 +269,32 @@ func answerOne(o outcome, resp *lookup.Response) int {
 	return o.http
 }
 
-// answer runs a question and writes its response; echo appends the key at i as
-// JSON, and statusOf chooses the HTTP status.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, c *call, q *question, echo echo, statusOf func(outcome, *lookup.Response) int) {
+// answer looks up what a client asks for and writes the response; echo appends the key
+// at i as JSON, and statusOf chooses the HTTP status.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, c *call, p *parsedRequest, echo echo, statusOf func(outcome, *lookup.Response) int) {
 	ctx := r.Context()
-	req, err := c.resolve(ctx, q)
+	req, resp, err := c.lookUp(ctx, p, c.get)
 	if err != nil {
-		c.fail(w, errorOf(r, c.refuse(ctx, err)))
-		return
-	}
-	resp, err := c.get(ctx, req)
-	if err != nil {
-		c.fail(w, errorOf(r, c.refuse(ctx, err)))
+		c.failHTTP(w, r, err)
 		return
 	}
 	buf := takeBuffer()
 	defer giveBuffer(buf)
 	*buf, err = appendResponse((*buf)[:0], req, resp, echo)
 	if err != nil {
-		c.fail(w, errorOf(r, c.refuse(ctx, err)))
+		c.failHTTP(w, r, err)
 		return
 	}
-	c.judge(ctx, resp.Results)
+	sending, err := callOf(ctx).Answer(len(*buf), abortOf(ctx))
+	if err != nil {
+		c.failHTTP(w, r, err)
+		return
+	}
+	defer sending.Sent()
+	c.judge(ctx, resp)
 	c.status = statusOf(c.outcome, resp)
 	h := w.Header()
-	if c.status != http.StatusOK || c.outcome.label != answered.label {
+	if c.status != http.StatusOK || c.outcome.code != answered.code {
 		h.Set("Cache-Control", "no-store")
 	}
 	setRetryAfter(h, c.outcome.retry)
@@ -316,7 +325,7 @@ func (s *Server) serveTables(w http.ResponseWriter, r *http.Request) {
 		listed := table{
 			Keyspace: t.Schema.Keyspace, Name: t.Schema.Name,
 			MaxKeys: t.Settings.MaxKeys, MaxRowsPerKey: t.Settings.MaxRowsPerKey, MaxResponseBytes: t.Settings.MaxResponseBytes,
-			Timeout: t.Settings.Timeout.String(), Consistency: t.Settings.Consistency,
+			Timeout: t.Settings.Timeout.String(), Consistency: string(t.Settings.Consistency),
 		}
 		for _, c := range t.Schema.PartitionKey {
 			listed.PartitionKey = append(listed.PartitionKey, column{c.Name, c.Type.String()})
@@ -333,7 +342,7 @@ func (s *Server) serveTables(w http.ResponseWriter, r *http.Request) {
 func writeValue(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		writeError(w, httpError{status: internal.http, code: internal.label, message: "the answer could not be written as JSON"})
+		writeError(w, httpError{status: internal.http, code: internal.code, message: "the answer could not be written as JSON"})
 		return
 	}
 	writeJSON(w, status, append(body, '\n'))

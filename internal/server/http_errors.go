@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -8,14 +9,16 @@ import (
 	"time"
 
 	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/incident"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 )
 
-// httpError is an error as the HTTP door words it.
+// httpError is an error as the HTTP listener answers with it.
 type httpError struct {
-	status               int
-	code, field, message string
-	retry                time.Duration
+	status         int
+	code           lookup.Code
+	field, message string
+	retry          time.Duration
 	// challenge is the WWW-Authenticate that a 401 must bring.
 	challenge string
 }
@@ -25,7 +28,7 @@ func (e httpError) Error() string { return e.message }
 
 // badRequest returns a 400 that names a field.
 func badRequest(field, message string) httpError {
-	return httpError{status: http.StatusBadRequest, code: refusals[lookup.ErrInvalid].label, field: field, message: message}
+	return httpError{status: http.StatusBadRequest, code: refusals[lookup.ErrInvalid].code, field: field, message: message}
 }
 
 // errorOf words the refusal of a request.
@@ -33,28 +36,37 @@ func errorOf(r *http.Request, err error) httpError {
 	if worded, ok := errors.AsType[httpError](err); ok {
 		return worded
 	}
-	o := refusal(r.Context(), err)
-	out := httpError{status: o.http, code: o.label, message: o.label, retry: o.retry}
+	o := outcomeOfError(r.Context(), err)
+	out := httpError{status: o.http, code: o.code, message: cmp.Or(messageOf(err), string(o.code)), retry: o.retry}
 	if refused, ok := errors.AsType[*lookup.Error](err); ok {
 		out.field, out.message = refused.Field, refused.Message
 	}
+	if failed, ok := errors.AsType[*incident.Error](err); ok {
+		out.message = failed.Error()
+	}
 	if unknown, ok := errors.AsType[*identity.Error](err); ok {
-		out.message, out.challenge = unknown.Message, challenge(unknown.Reason)
+		out.challenge = challenge(unknown.Reason)
 	}
 	return out
 }
 
-// fail answers a call with an error.
-func (c *call) fail(w http.ResponseWriter, e httpError) {
+// failHTTP ends a call with an error, and writes it.
+func (c *call) failHTTP(w http.ResponseWriter, r *http.Request, err error) {
+	if _, broken := errors.AsType[httpError](err); broken {
+		c.outcome = refusals[lookup.ErrInvalid]
+	} else {
+		c.outcome = outcomeOfError(r.Context(), err)
+	}
+	e := errorOf(r, err)
 	c.status = e.status
 	writeError(w, e)
 }
 
 func writeError(w http.ResponseWriter, e httpError) {
 	type inner struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-		Field   string `json:"field,omitempty"`
+		Code    lookup.Code `json:"code"`
+		Message string      `json:"message"`
+		Field   string      `json:"field,omitempty"`
 	}
 	body, err := json.Marshal(map[string]inner{"error": {e.code, e.message, e.field}})
 	if err != nil {
@@ -79,7 +91,7 @@ func challenge(reason identity.Reason) string {
 
 func methodNotAllowed(w http.ResponseWriter, allowed string) {
 	w.Header().Set("Allow", allowed)
-	writeError(w, httpError{status: http.StatusMethodNotAllowed, code: refusals[lookup.ErrInvalid].label, field: "method",
+	writeError(w, httpError{status: http.StatusMethodNotAllowed, code: refusals[lookup.ErrInvalid].code, field: "method",
 		message: "this path takes " + allowed})
 }
 

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -42,32 +41,6 @@ func verified(state *tls.ConnectionState) *x509.Certificate {
 }
 
 func isSocket(a net.Addr) bool { return a != nil && a.Network() == "unix" }
-
-// identifyUnary and identifyStream refuse the calls of callers that are not known.
-func (s *Server) identifyUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	ctx, err := s.identifyCall(ctx, info.FullMethod)
-	if err != nil {
-		return nil, err
-	}
-	return handler(ctx, req)
-}
-
-func (s *Server) identifyStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	ctx, err := s.identifyCall(stream.Context(), info.FullMethod)
-	if err != nil {
-		return err
-	}
-	return handler(srv, &identifiedStream{stream, ctx})
-}
-
-// identifiedStream is a stream whose context carries its client.
-type identifiedStream struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-// Context returns the context with the client.
-func (s *identifiedStream) Context() context.Context { return s.ctx }
 
 // identifyCall returns the context of a call with its client.
 func (s *Server) identifyCall(ctx context.Context, method string) (context.Context, error) {

@@ -125,8 +125,8 @@ func known(t *testing.T) *identity.Registry {
 	return r
 }
 
-// visitor asks both doors of a server on real connections and returns by which
-// client each door knew it, or the code of the refusal.
+// visitor asks both listeners of a server on real connections and returns by which
+// client each listener knew it, or the code of the refusal.
 type visitor struct {
 	s    *Server
 	seen chan string
@@ -215,8 +215,8 @@ const unauthenticated = "UNAUTHENTICATED"
 
 func TestAClientIsKnownByItsCertificate(t *testing.T) {
 	trusted, foreign := newAuthority(t, "trusted"), newAuthority(t, "foreign")
-	door := Listener{Address: anyPort, TLS: trusted.files(trusted.sign("proxy.test"))}
-	v := visit(t, Config{GRPC: door, HTTP: door})
+	listener := Listener{Address: anyPort, TLS: trusted.files(trusted.sign("proxy.test"))}
+	v := visit(t, Config{GRPC: listener, HTTP: listener})
 	for what, c := range map[string]struct {
 		certificate tls.Certificate
 		header      []string
@@ -246,7 +246,7 @@ func TestAClientIsKnownByItsCertificate(t *testing.T) {
 	})
 }
 
-// TestACertificateThatWasNotVerifiedProvesNothing has the doors served by listeners
+// TestACertificateThatWasNotVerifiedProvesNothing has both served by listeners
 // that ask for a certificate and do not verify it.
 func TestACertificateThatWasNotVerifiedProvesNothing(t *testing.T) {
 	trusted, foreign := newAuthority(t, "trusted"), newAuthority(t, "foreign")

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/incident"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 )
 
@@ -60,7 +61,7 @@ func browse(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-func TestDrainThenShutdownAnswersWhatIsUnderWay(t *testing.T) {
+func TestDrainThenShutdownAnswersWhatIsInFlight(t *testing.T) {
 	asked, release := make(chan struct{}, 2), make(chan struct{})
 	f := &fake{tables: []*lookup.Table{products(t)}, get: func(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
 		asked <- struct{}{}
@@ -102,7 +103,7 @@ func TestDrainThenShutdownAnswersWhatIsUnderWay(t *testing.T) {
 	go func() { down <- s.Shutdown(t.Context()) }()
 	select {
 	case <-down:
-		t.Fatal("shut down while requests were under way")
+		t.Fatal("shut down while requests were in-flight")
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(release)
@@ -218,8 +219,32 @@ func TestAPanicIsAnIncident(t *testing.T) {
 	w := do(d.http.Handler, http.MethodGet, "/v1/ks/products/sku-secret", "")
 	assert.Equal(t, http.StatusInternalServerError, w.Code)
 	assert.Equal(t, "INTERNAL", httpProblem(t, w.Body.Bytes()).code)
-	assert.Equal(t, 3, bytes.Count(out.Bytes(), []byte("panic in a request")))
+	assert.Equal(t, 3, bytes.Count(out.Bytes(), []byte("msg=panic")))
 	assert.NotContains(t, out.String(), "sku-secret")
+}
+
+// What a goroutine of a lookup has recovered from comes as an error of the lookup.
+func TestAnIncidentOfALookupIsInternal(t *testing.T) {
+	failed := &incident.Error{ID: "0123456789ab"}
+	d := open(t, Deps{Lookup: &fake{tables: []*lookup.Table{products(t)},
+		get: func(context.Context, *lookup.Request) (*lookup.Response, error) { return nil, failed }}})
+	keys := []*qosproxyv1.Key{key(text("sku"))}
+	_, err := d.rpc.BatchGet(t.Context(), &qosproxyv1.BatchGetRequest{Keyspace: "ks", Table: "products", Keys: keys})
+	stream, open := d.rpc.StreamBatchGet(t.Context(), &qosproxyv1.StreamBatchGetRequest{Keyspace: "ks", Table: "products", Keys: keys})
+	require.NoError(t, open)
+	_, streamed := stream.Recv()
+	for _, err := range []error{err, streamed} {
+		assert.Equal(t, codes.Internal, status.Code(err))
+		assert.Contains(t, err.Error(), "incident 0123456789ab")
+	}
+	assert.Equal(t, "INTERNAL", d.observed.last())
+	w := do(d.http.Handler, http.MethodGet, "/v1/ks/products/sku", "")
+	assert.Equal(t, http.StatusInternalServerError, w.Code)
+	assert.Equal(t, "INTERNAL", httpProblem(t, w.Body.Bytes()).code)
+	assert.Contains(t, w.Body.String(), "incident 0123456789ab")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.Equal(t, internal, outcomeOfError(ended, failed), "also when the lookup was cancelled for it")
 }
 
 func TestAccessIsLoggedAtDebugWithoutKeys(t *testing.T) {

@@ -1,8 +1,9 @@
 package server
 
 import (
-	"math"
+	"context"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"time"
 
@@ -59,15 +60,19 @@ func (l Limits) orDefault() Limits {
 const (
 	// maxHeaderBytes bounds the headers of a request, after decompression.
 	maxHeaderBytes = 16 << 10
-	// maxStreams is how many requests may be under way on one connection. A peer that
+	// maxStreams is how many requests may be in-flight on one connection. A peer that
 	// opens and resets streams (rapid reset) waits until the handlers of those it has
 	// reset are done, so that this is also how many of them others find before them in
 	// the queue for a CPU.
 	maxStreams = 250
 	// maxFrameBytes is the largest HTTP/2 frame that is read: the least there is.
 	maxFrameBytes = 16 << 10
-	// httpReadTimeout bounds the time until a request has come, body included.
-	httpReadTimeout = 30 * time.Second
+	// requestTimeout bounds the time until a request has come, body or message included.
+	requestTimeout = 30 * time.Second
+	// streamWindow and connWindow are how many bytes a peer may send ahead of the
+	// reader, by request and by connection: gRPC would raise them with the speed of a peer.
+	streamWindow = 64 << 10
+	connWindow   = 1 << 20
 	// ageGrace is how long the calls of a connection that is too old may take.
 	ageGrace = 30 * time.Second
 	// Balancers that drop idle connections silently are met by pings, and
@@ -77,29 +82,34 @@ const (
 	minPingInterval = 10 * time.Second
 )
 
+// protocol is what a peer may do on one gRPC connection.
+type protocol struct {
+	// headerBytes and streams are as maxHeaderBytes and maxStreams.
+	headerBytes, streams uint32
+	// pingInterval is the least time between two pings of a client.
+	pingInterval time.Duration
+	// unwanted is as maxUnwanted.
+	unwanted int64
+}
+
+// defaultProtocol is for everybody.
+var defaultProtocol = protocol{headerBytes: maxHeaderBytes, streams: maxStreams, pingInterval: minPingInterval, unwanted: maxUnwanted}
+
 // grpcLimits are the limits as options of the gRPC server.
 func (s *Server) grpcLimits() []grpc.ServerOption {
-	l := s.cfg.Limits
-	headers, streams, pings := uint32(maxHeaderBytes), uint32(maxStreams), minPingInterval
-	if s.cfg.without.headers {
-		headers = math.MaxUint32
-	}
-	if s.cfg.without.streams {
-		streams = math.MaxUint32
-	}
-	if s.cfg.without.pings {
-		pings = time.Nanosecond
-	}
+	l, p := s.cfg.Limits, s.cfg.protocol
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(s.cfg.MaxRequestBytes), // after decompression
-		grpc.MaxHeaderListSize(headers),
-		grpc.MaxConcurrentStreams(streams),
+		grpc.MaxHeaderListSize(p.headerBytes),
+		grpc.MaxConcurrentStreams(p.streams),
+		grpc.InitialWindowSize(streamWindow),
+		grpc.InitialConnWindowSize(connWindow),
 		grpc.ConnectionTimeout(l.HandshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: l.IdleTimeout, MaxConnectionAge: l.MaxConnectionAge, MaxConnectionAgeGrace: ageGrace,
 			Time: pingInterval, Timeout: pingTimeout,
 		}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pings, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: p.pingInterval, PermitWithoutStream: true}),
 	}
 }
 
@@ -108,7 +118,7 @@ func (s *Server) limitHTTP(h *http.Server) {
 	l := s.cfg.Limits
 	h.MaxHeaderBytes = maxHeaderBytes
 	h.ReadHeaderTimeout = l.HandshakeTimeout
-	h.ReadTimeout = httpReadTimeout
+	h.ReadTimeout = requestTimeout
 	h.IdleTimeout = l.IdleTimeout
 	h.HTTP2 = &http.HTTP2Config{
 		MaxConcurrentStreams: maxStreams,
@@ -116,11 +126,16 @@ func (s *Server) limitHTTP(h *http.Server) {
 		SendPingTimeout:      pingInterval,
 		PingTimeout:          pingTimeout,
 		WriteByteTimeout:     l.WriteTimeout,
+
+		MaxReceiveBufferPerStream:     streamWindow,
+		MaxReceiveBufferPerConnection: connWindow,
 	}
+	h.ConnContext = withConn
 	if l.MaxConnectionAge <= 0 {
 		return
 	}
-	h.ConnContext = withExpiry(l.MaxConnectionAge)
+	expiring := withExpiry(l.MaxConnectionAge)
+	h.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return withConn(expiring(ctx, c), c) }
 	next := h.Handler
 	h.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// In HTTP/2 the header makes the server say goodbye to the connection,

@@ -16,7 +16,7 @@ import (
 // DefaultSocketMode lets the owner and the group of a unix socket connect.
 const DefaultSocketMode fs.FileMode = 0o660
 
-// Listener is where one door listens.
+// Listener is where a server listens.
 type Listener struct {
 	// Address is host:port, or unix:///path for a unix socket; empty turns the
 	// listener off.
@@ -50,7 +50,11 @@ func (s *Server) bind(ctx context.Context, name string, l Listener, alpn []strin
 	if err != nil {
 		return bound{}, err
 	}
-	return bound{newGate(ln, s.cfg.Limits, &s.maxConnections, config, s.metrics.door(name)), name, serve}, nil
+	g := newGate(ln, s.cfg.Limits, &s.maxConnections, config, s.metrics.listener(name))
+	if name != "admin" {
+		g.memory, g.metered = s.memory, name == "grpc"
+	}
+	return bound{g, name, serve}, nil
 }
 
 func listen(ctx context.Context, l Listener) (net.Listener, error) {

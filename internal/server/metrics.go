@@ -6,16 +6,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// connRefusal is why a connection is refused; the label of a metric.
+type connRefusal string
+
 // The reasons for which a connection is refused.
 const (
 	// refusedFull: there are as many connections as there may be.
-	refusedFull = "max_connections"
+	refusedFull connRefusal = "max_connections"
 	// refusedFresh: it was the oldest of too many without a sign of a client.
-	refusedFresh = "half_open"
+	refusedFresh connRefusal = "half_open"
 	// refusedHandshake: its TLS handshake failed or took too long.
-	refusedHandshake = "handshake"
+	refusedHandshake connRefusal = "handshake"
 	// refusedResets: its peer reset the calls that it began, at once.
-	refusedResets = "rapid_reset"
+	refusedResets connRefusal = "rapid_reset"
 )
 
 // metrics are those of the listeners.
@@ -31,7 +34,7 @@ func newMetrics() *metrics {
 		}, []string{"listener"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "qosproxy_connections_refused_total",
-			Help: "Connections closed before they reached a server: over max_connections, half open for too long while many were, or without a TLS handshake; and those whose calls were reset at once (rapid_reset).",
+			Help: "Connections closed by the proxy: over max_connections, half open for too long while many were, without a TLS handshake, or whose calls were reset at once (rapid_reset).",
 		}, []string{"listener", "reason"}),
 	}
 }
@@ -44,17 +47,23 @@ func (m *metrics) register(reg prometheus.Registerer) error {
 	return errors.Join(reg.Register(m.open), reg.Register(m.refused))
 }
 
-// doorMetrics are the metrics of one listener.
-type doorMetrics struct {
+// listenerMetrics are the metrics of one listener.
+type listenerMetrics struct {
 	name    string
 	open    prometheus.Gauge
 	refused *prometheus.CounterVec
 }
 
-// door returns the metrics of a listener, which then show 0.
-func (m *metrics) door(name string) doorMetrics {
-	for _, reason := range []string{refusedFull, refusedFresh, refusedHandshake, refusedResets} {
-		m.refused.WithLabelValues(name, reason)
+// listener returns the metrics of a listener, which then show 0.
+func (m *metrics) listener(name string) listenerMetrics {
+	l := listenerMetrics{name, m.open.WithLabelValues(name), m.refused}
+	for _, reason := range []connRefusal{refusedFull, refusedFresh, refusedHandshake, refusedResets} {
+		l.refusals(reason)
 	}
-	return doorMetrics{name, m.open.WithLabelValues(name), m.refused}
+	return l
+}
+
+// refusals counts the connections that were refused for a reason.
+func (l *listenerMetrics) refusals(reason connRefusal) prometheus.Counter {
+	return l.refused.WithLabelValues(l.name, string(reason))
 }

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// openAPI describes the HTTP/JSON door to clients and their generators.
+// openAPI describes the HTTP/JSON API to clients and their generators.
 //
 //go:embed openapi.json
 var openAPI []byte

@@ -9,7 +9,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Both doors mark optional keys as they list unprocessed ones: gRPC by position,
+// Both APIs mark optional keys as they list unprocessed ones: gRPC by position,
 // JSON by the keys themselves.
 
 // optionalPositions marks the keys at the positions of a gRPC request.

@@ -19,7 +19,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// problem is an error as both doors say it.
+// problem is an error as both listeners say it.
 type problem struct{ code, field, message string }
 
 // rpcProblem reads code, field and message of a gRPC error.

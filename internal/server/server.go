@@ -1,7 +1,22 @@
-// Package server is the front doors: it turns gRPC and HTTP/JSON requests into
-// lookups and their outcome into wire messages, and serves health, metrics and
-// status to operators. It decides what clients see of an error, and in which
-// order the doors open and close; what to read is decided by lookup.
+// Package server decides what clients see: it turns gRPC and HTTP/JSON requests into
+// lookups, and their outcomes and errors into wire messages. It also decides what a
+// connection may hold, and in which order the listeners open and close. What to read is
+// decided by package lookup.
+//
+// A request is checked in this order, and refused by the first check that fails:
+//
+//  1. Connection (gate.go, conn.go): max_connections, half-open connections, the TLS
+//     handshake, calls that are reset at once.
+//  2. Headers, before the message is read (header_checks.go for gRPC, httpHandler and
+//     serveBatchGet for HTTP): who asks (identify.go), deep overload
+//     (admission.Controller.AtHeaders), memory for the call (memory.Peer.Begin).
+//  3. Message (grpc_memory.go, readBody): its size, its memory and the time it takes.
+//  4. Request (call.resolve): its form, the table and columns that the client may read
+//     (authorize.go), max_keys, each key.
+//  5. Admission (admission.Admitted, around the lookup service): limits and shares. Here
+//     the deadline is known, and every key is answered with SHED.
+//  6. Lookup (lookup.Service): the rules of a request, the ring.
+//  7. Answer (call.get, keyStream.read): the memory that it takes.
 package server
 
 import (
@@ -20,14 +35,15 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/admission"
 	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/incident"
 	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/memory"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
-	"github.com/qosproxy/qosproxy/internal/status"
 	"github.com/qosproxy/qosproxy/internal/tracing"
 )
 
-// DefaultMaxRequestBytes is the largest request either door accepts when Config
+// DefaultMaxRequestBytes is the largest request that a listener accepts when Config
 // says nothing: 4 MiB, gRPC's own default.
 const DefaultMaxRequestBytes = 4 << 20
 
@@ -40,26 +56,17 @@ type Config struct {
 	MaxRequestBytes int
 	// Limits bound the connections of each listener.
 	Limits Limits
-	// Pprof serves the Go profiler at /debug/pprof of the admin listener.
-	Pprof bool
-	// ClearHotKeys shows keys at /hotkeys as they are; otherwise their hashes.
-	ClearHotKeys bool
-	// Version is shown by /status.
-	Version string
 
-	// without switches a safeguard off, for the test that shows it is needed.
-	without safeguards
+	// protocol is defaultProtocol unless a test has another.
+	protocol protocol
 }
-
-// safeguards are named after what they turn off.
-type safeguards struct{ streams, headers, pings, resets bool }
 
 // listeners are the listeners by name.
 func (c Config) listeners() map[string]Listener {
 	return map[string]Listener{"grpc": c.GRPC, "http": c.HTTP, "admin": c.Admin}
 }
 
-// Lookup is the service behind the doors. *lookup.Service is one.
+// Lookup is the service behind the listeners. *lookup.Service is one.
 type Lookup interface {
 	Table(keyspace, table string) (*lookup.Table, error)
 	Tables() []*lookup.Table
@@ -78,14 +85,14 @@ type Observer interface {
 	// encoded answer, and the response: nil when the request was refused, and
 	// without rows when it was streamed. It is called concurrently and must not
 	// keep resp.
-	ObserveLookup(ctx context.Context, table string, keys int, code string, d time.Duration, resp *lookup.Response)
+	ObserveLookup(ctx context.Context, table string, keys int, code lookup.Code, d time.Duration, resp *lookup.Response)
 }
 
 // ObserverFunc makes a function an Observer.
-type ObserverFunc func(ctx context.Context, table string, keys int, code string, d time.Duration, resp *lookup.Response)
+type ObserverFunc func(ctx context.Context, table string, keys int, code lookup.Code, d time.Duration, resp *lookup.Response)
 
 // ObserveLookup calls f.
-func (f ObserverFunc) ObserveLookup(ctx context.Context, table string, keys int, code string, d time.Duration, resp *lookup.Response) {
+func (f ObserverFunc) ObserveLookup(ctx context.Context, table string, keys int, code lookup.Code, d time.Duration, resp *lookup.Response) {
 	f(ctx, table, keys, code, d, resp)
 }
 
@@ -94,35 +101,29 @@ func (f ObserverFunc) ObserveLookup(ctx context.Context, table string, keys int,
 type Deps struct {
 	// Lookup answers.
 	Lookup Lookup
-	// Admission decides which lookups start; nil starts all.
+	// Admission decides which lookups begin; nil begins all.
 	Admission *admission.Controller
+	// Memory is the budget of bytes of the process; nil is one without a limit.
+	Memory *memory.Budget
 	// Ready returns why the proxy is not ready, empty when it is; nil is ready.
 	Ready func() string
-	// Observer is told of every lookup.
+	// Observer takes every lookup that has ended.
 	Observer Observer
-	// Clients says who sends a request; nil takes everybody for identity.Anonymous.
+	// Clients identifies the sender of a request; nil takes every caller for
+	// identity.Anonymous.
 	Clients *identity.Registry
-	// Audit is told of the requests that are refused for who sent them.
+	// Audit records the requests that are refused because of their sender.
 	Audit *identity.Audit
-	// Gatherer is what /metrics shows.
-	Gatherer prometheus.Gatherer
+	// Pages are the operators' pages, beside /livez and /readyz on the admin listener;
+	// nil has none.
+	Pages http.Handler
 	// Registerer receives the metrics of the listeners.
 	Registerer prometheus.Registerer
-	// Hosts, SLA and Config are shown by /status as JSON.
-	Hosts, SLA, Config func() any
-	// Board is shown by /status as a page and by /status/live as JSON; nil has neither.
-	Board *status.Board
-	// YAML returns the configuration in use without secrets, for /status/config; nil
-	// has no such page.
-	YAML func() ([]byte, error)
-	// HotKeys returns the k hottest keys of each table, shown by /hotkeys; nil, or of
-	// nothing, has no such page.
-	HotKeys func(k int) []lookup.HotKeys
-	// LogLevel is shown and changed by /log/level.
-	LogLevel *slog.LevelVar
 	// Log takes what an operator should know; nil discards it. Access is logged
 	// at debug level, without keys.
 	Log *slog.Logger
+	// Incidents takes the panics of requests and background work; nil only logs them.
+	Incidents *incident.Log
 	// Tracer records lookups; nil records none.
 	Tracer *tracing.Tracer
 	// GRPCOptions are added to those of the gRPC server.
@@ -136,8 +137,9 @@ type Server struct {
 	deps Deps
 	log  *slog.Logger
 
-	started  time.Time
-	hotKeys  *keyNamer
+	// lookups answers, behind admission.
+	lookups admission.Lookups
+
 	draining atomic.Bool
 	health   *healthServer
 	grpc     *grpc.Server
@@ -151,6 +153,7 @@ type Server struct {
 	// maxConnections is the limit of each listener.
 	maxConnections atomic.Int64
 	metrics        *metrics
+	memory         *memory.Budget
 	// stop ends the background work of the server; serving waits for it.
 	stop    context.CancelFunc
 	serving sync.WaitGroup
@@ -162,32 +165,32 @@ func New(cfg Config, deps Deps) *Server {
 	if cfg.MaxRequestBytes <= 0 {
 		cfg.MaxRequestBytes = DefaultMaxRequestBytes
 	}
+	if cfg.protocol == (protocol{}) {
+		cfg.protocol = defaultProtocol
+	}
 	cfg.Limits = cfg.Limits.orDefault()
 	s := &Server{
 		cfg: cfg, deps: deps, log: deps.Log, addrs: map[string]net.Addr{}, secured: map[string]*listenerTLS{},
 		metrics: newMetrics(), failed: make(chan error, 3), stop: func() {},
 	}
+	if s.memory = deps.Memory; s.memory == nil {
+		s.memory = memory.New(0)
+	}
 	s.maxConnections.Store(int64(cfg.Limits.MaxConnections))
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.hotKeys = newKeyNamer(cfg.ClearHotKeys)
+	if s.deps.Incidents == nil {
+		s.deps.Incidents, _ = incident.New(s.log, nil) // fails only at a registerer
+	}
+	if s.lookups = deps.Lookup; deps.Admission != nil {
+		s.lookups = admission.NewAdmitted(deps.Lookup, deps.Admission)
+	}
 	s.health = newHealthServer(s.unready)
 	s.grpc = s.newGRPC()
 	s.http = s.newHTTP(s.httpHandler())
 	s.admin = s.newHTTP(s.adminHandler())
 	return s
-}
-
-// unready returns why the proxy takes no lookups, empty when it does.
-func (s *Server) unready() string {
-	if s.draining.Load() {
-		return "draining: the proxy is shutting down"
-	}
-	if s.deps.Ready == nil {
-		return ""
-	}
-	return s.deps.Ready()
 }
 
 // Start binds every listener and serves them in the background. It binds all or
@@ -222,11 +225,13 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
-	s.started = time.Now()
-	s.serving.Go(func() { s.health.follow(background) })
+	s.serving.Go(func() { s.deps.Incidents.Keep(background, "health of the gRPC service", s.health.follow) })
+	s.serving.Go(func() { s.deps.Incidents.Keep(background, "time limits of requests and answers", s.expire) })
 	for _, b := range bound {
 		s.addrs[b.name] = b.Addr()
-		s.serving.Go(b.run)
+		s.serving.Go(func() {
+			s.deps.Incidents.Keep(background, "accepting of connections", func(context.Context) { b.run(s.deps.Incidents) })
+		})
 		s.serving.Go(func() { s.serve(b) })
 	}
 	return nil
@@ -260,7 +265,7 @@ func (s *Server) Drain(ctx context.Context, delay time.Duration) {
 	}
 }
 
-// Shutdown stops taking requests and returns when those under way are answered.
+// Shutdown stops taking requests and returns when those in-flight are answered.
 // When ctx ends before, their connections are closed and the error is that of
 // ctx. The admin listener closes last, so that metrics can be scraped to the
 // end.
@@ -268,10 +273,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
 	s.health.Shutdown()
 	var err error
-	var doors sync.WaitGroup
-	doors.Go(func() { s.stopGRPC(ctx) })
-	doors.Go(func() { err = s.http.Shutdown(ctx) })
-	doors.Wait()
+	var front sync.WaitGroup
+	front.Go(func() { s.stopGRPC(ctx) })
+	front.Go(func() { err = s.http.Shutdown(ctx) })
+	front.Wait()
 	if ctx.Err() != nil {
 		_ = s.http.Close()
 	}
@@ -285,7 +290,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// stopGRPC lets calls under way finish until ctx ends.
+// stopGRPC lets calls in-flight finish until ctx ends.
 func (s *Server) stopGRPC(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {

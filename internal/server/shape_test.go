@@ -66,7 +66,7 @@ func TestWhatTheClientAgreedToIsNoLoss(t *testing.T) {
 }
 
 // TestBothDoorsShapeAnswersAlike sends the same words on when to answer through
-// both doors, right and wrong ones, to a service that records what it was asked.
+// both listeners, right and wrong ones, to a service that records what it was asked.
 func TestBothDoorsShapeAnswersAlike(t *testing.T) {
 	type asked struct {
 		soft, timeout time.Duration
@@ -97,7 +97,7 @@ func TestBothDoorsShapeAnswersAlike(t *testing.T) {
 		if rapid.IntRange(0, 9).Draw(t, "unknown") == 0 {
 			in.OptionalKeys, optional = append(in.OptionalKeys, int32(n)), append(optional, strconv.Itoa(n))
 			if len(optional) > n {
-				t.Skip("worded as too many by the one door alone")
+				t.Skip("worded as too many by the one listener alone")
 			}
 		}
 		body["keys"], body["optional_keys"] = keys, optional

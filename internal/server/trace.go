@@ -32,11 +32,11 @@ var (
 
 // The calls that read.
 var (
-	doorBatchGet       = tracing.GRPC(qosproxyv1.QosProxy_BatchGet_FullMethodName)
-	doorStreamBatchGet = tracing.GRPC(qosproxyv1.QosProxy_StreamBatchGet_FullMethodName)
-	doorHTTPBatchGet   = tracing.HTTP(http.MethodPost, "/v1/{keyspace}/{table}"+batchGetVerb)
-	doorHTTPKey        = tracing.HTTP(http.MethodGet, "/v1/{keyspace}/{table}/{key}")
-	doorHTTPKeyHead    = tracing.HTTP(http.MethodHead, "/v1/{keyspace}/{table}/{key}")
+	endpointBatchGet       = tracing.GRPC(qosproxyv1.QosProxy_BatchGet_FullMethodName)
+	endpointStreamBatchGet = tracing.GRPC(qosproxyv1.QosProxy_StreamBatchGet_FullMethodName)
+	endpointHTTPBatchGet   = tracing.HTTP(http.MethodPost, "/v1/{keyspace}/{table}"+batchGetVerb)
+	endpointHTTPKey        = tracing.HTTP(http.MethodGet, "/v1/{keyspace}/{table}/{key}")
+	endpointHTTPKeyHead    = tracing.HTTP(http.MethodHead, "/v1/{keyspace}/{table}/{key}")
 )
 
 // traced is the part of a call that has to do with traces.
@@ -54,13 +54,13 @@ type traced struct {
 }
 
 // traceGRPC begins the span of a call by gRPC.
-func (c *call) traceGRPC(ctx context.Context, door *tracing.Door) {
+func (c *call) traceGRPC(ctx context.Context, endpoint *tracing.Endpoint) {
 	if values := metadata.ValueFromIncomingContext(ctx, traceparent); len(values) > 0 {
 		c.parent = tracing.ParseParent(values[0])
 	}
 	c.span = c.server.deps.Tracer.Begin(c.parent, func() string {
 		return strings.Join(metadata.ValueFromIncomingContext(ctx, tracestate), ",")
-	}, door, c.start)
+	}, endpoint, c.start)
 	if c.span != nil {
 		// It fails only where there is no stream to take the header.
 		_ = grpc.SetHeader(ctx, metadata.Pairs(traceresponse, c.span.Traceresponse()))
@@ -68,13 +68,13 @@ func (c *call) traceGRPC(ctx context.Context, door *tracing.Door) {
 }
 
 // traceHTTP begins the span of a call by HTTP.
-func (c *call) traceHTTP(w http.ResponseWriter, r *http.Request, door *tracing.Door) {
+func (c *call) traceHTTP(w http.ResponseWriter, r *http.Request, endpoint *tracing.Endpoint) {
 	if values := r.Header[traceparentHeader]; len(values) > 0 {
 		c.parent = tracing.ParseParent(values[0])
 	}
 	c.span = c.server.deps.Tracer.Begin(c.parent, func() string {
 		return strings.Join(r.Header[tracestateHeader], ",")
-	}, door, c.start)
+	}, endpoint, c.start)
 	if c.span != nil {
 		w.Header()[traceresponseHeader] = []string{c.span.Traceresponse()}
 	}
@@ -95,15 +95,15 @@ func (c *call) endTrace(ctx context.Context, took time.Duration) {
 	}
 	o := &tracing.Outcome{
 		Table: c.target, Client: identity.FromContext(ctx).Name, Keys: c.keys,
-		Code: c.outcome.label, Reason: c.outcome.reason, Status: c.status,
-		Failed:   c.refused != nil || c.outcome.http >= http.StatusInternalServerError,
+		Code: c.outcome.code, Reason: c.outcome.reason, Status: c.status,
+		Failed:   c.refusal != nil || c.outcome.http >= http.StatusInternalServerError,
 		Response: c.resp, Record: c.record, End: c.start.Add(took),
 	}
 	if o.Status == 0 {
 		o.Status = c.outcome.http
 	}
-	if c.refused != nil {
-		o.Refused = string(c.refused.Reason)
+	if c.refusal != nil {
+		o.Refused = string(c.refusal.Reason)
 	}
 	c.span.End(o)
 }

@@ -28,7 +28,7 @@ func TestObserverSeesTheTraceOfTheCaller(t *testing.T) {
 		tbl := products(t)
 		d := open(t, Deps{
 			Lookup: &fake{tables: []*lookup.Table{tbl}, get: respond(absent)},
-			Observer: ObserverFunc(func(ctx context.Context, _ string, _ int, _ string, _ time.Duration, _ *lookup.Response) {
+			Observer: ObserverFunc(func(ctx context.Context, _ string, _ int, _ lookup.Code, _ time.Duration, _ *lookup.Response) {
 				seen = append(seen, TraceID(ctx))
 			}),
 		})

@@ -35,7 +35,7 @@ func BenchmarkScrape(b *testing.B) {
 	reg := prometheus.NewRegistry()
 	targets := map[string]Target{}
 	for _, name := range []string{"a.0", "a.1", "a.2", "a.3", "a.4", "a.5", "a.6", "a.7", "a.8", "a.9"} {
-		targets[name] = promise
+		targets[name] = slo
 	}
 	r, err := New(reg, targets)
 	require.NoError(b, err)

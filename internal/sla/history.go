@@ -7,7 +7,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Step is one slice of time of a table: 10 s, but for the last, which is under way.
+// Step is one slice of time of a table: 10 s, but for the last, which has not ended.
 type Step struct {
 	// Time is when it began.
 	Time time.Time

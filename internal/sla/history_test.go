@@ -37,7 +37,7 @@ func TestHistoryIsTheSlicesOfFiveMinutesThatHadLookups(t *testing.T) {
 			}
 		}
 		last := steps[len(steps)-1]
-		assert.Equal(t, begin.Add(50*sliceLength), last.Time, "the one under way")
+		assert.Equal(t, begin.Add(50*sliceLength), last.Time, "the current one")
 		assert.Equal(t, 7*time.Millisecond, last.Max)
 	})
 }

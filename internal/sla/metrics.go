@@ -21,7 +21,7 @@ var edges = []float64{.0005, .001, .002, .003, .005, .0075, .01, .015, .02, .03,
 type metrics struct {
 	keys, groups *prometheus.HistogramVec
 	statuses     *prometheus.CounterVec
-	promises     *prometheus.CounterVec
+	judged       *prometheus.CounterVec
 	coalesced    *prometheus.CounterVec
 }
 
@@ -41,9 +41,9 @@ func newMetrics() *metrics {
 			Namespace: namespace, Name: "keys_total",
 			Help: "Keys asked, by what became of them.",
 		}, []string{"table", "status"}),
-		promises: prometheus.NewCounterVec(prometheus.CounterOpts{
+		judged: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "sla_lookups_total",
-			Help: "Lookups that count for the promise, by whether they kept it: kept was answered in full within the target.",
+			Help: "Lookups that count for the SLO, by outcome: kept was answered in full within the target, broken was not.",
 		}, []string{"table", "outcome"}),
 		coalesced: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "coalesced_keys_total",
@@ -59,7 +59,7 @@ func (m *metrics) record(name string) *record {
 		r.statuses[i] = m.statuses.WithLabelValues(name, status)
 	}
 	r.coalesced = m.coalesced.WithLabelValues(name)
-	r.kept, r.broken = m.promises.WithLabelValues(name, "kept"), m.promises.WithLabelValues(name, "broken")
+	r.kept, r.broken = m.judged.WithLabelValues(name, "kept"), m.judged.WithLabelValues(name, "broken")
 	return r
 }
 
@@ -69,7 +69,7 @@ func (m *metrics) forget(name string) {
 	m.groups.DeleteLabelValues(name)
 	m.statuses.DeletePartialMatch(prometheus.Labels{"table": name})
 	m.coalesced.DeleteLabelValues(name)
-	m.promises.DeletePartialMatch(prometheus.Labels{"table": name})
+	m.judged.DeletePartialMatch(prometheus.Labels{"table": name})
 }
 
 // newDurations returns the histograms of lookups by table, keys and code.
@@ -120,13 +120,13 @@ var (
 		"Latency that this share of the lookups of the window did not exceed; NaN without a lookup. Sum and count are since the start.",
 		[]string{"table", "window"}, nil)
 	targetDesc = prometheus.NewDesc(namespace+"_sla_target_seconds",
-		"Latency that the lookups of the table are promised.",
+		"Latency within which the lookups of the table are to be answered.",
 		[]string{"table"}, nil)
 	ratioDesc = prometheus.NewDesc(namespace+"_sla_ratio",
 		"Share of the lookups of the window that were answered in full within the target; 1 without a lookup.",
 		[]string{"table", "window"}, nil)
 	burnDesc = prometheus.NewDesc(namespace+"_sla_burn_rate",
-		"Share of lookups that broke the promise relative to the share that may; 1 is just sustainable.",
+		"Share of lookups that missed the SLO relative to the share that may; 1 is just sustainable.",
 		[]string{"table", "window"}, nil)
 )
 

@@ -17,18 +17,20 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/lookup"
 )
 
 // registered returns a recorder at a registry, with some lookups observed.
 func registered(t *testing.T) *prometheus.Registry {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
-	r, err := New(reg, map[string]Target{shop: promise, "shop.idle": {Percentile: 99, Target: 44 * time.Millisecond, OperateAt: 33 * time.Millisecond}})
+	r, err := New(reg, map[string]Target{shop: slo, "shop.idle": {Percentile: 99, Target: 44 * time.Millisecond, OperateAt: 33 * time.Millisecond}})
 	require.NoError(t, err)
 	for i := range 20 {
-		code := "OK"
+		code := lookup.CodeOK
 		if i == 0 {
-			code = "PARTIAL"
+			code = lookup.CodePartial
 		}
 		r.Observe(&Lookup{Table: shop, Keys: 50, Code: code, Duration: 10 * time.Millisecond, Groups: 6, Coalesced: 2, Statuses: Counts{40, 9, 1},
 			TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"})
@@ -160,15 +162,6 @@ func TestAnImpossibleTraceIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestStatus(t *testing.T) {
-	r := recorder(t)
-	observe(r, 10*time.Millisecond)
-	s := r.Status()[shop]
-	assert.InDelta(t, 62.5, s.OperateAtMS, 0)
-	assert.Equal(t, int64(1), s.Windows["5m"].Count)
-	assert.InDelta(t, 10, s.Windows["1m"].P95MS, 0.01)
-}
-
 // series are the names of the families that have the table.
 func series(t *testing.T, reg prometheus.Gatherer, table string) map[string]bool {
 	t.Helper()
@@ -189,7 +182,7 @@ func series(t *testing.T, reg prometheus.Gatherer, table string) map[string]bool
 
 func TestTablesComeAndGo(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
-	r, err := New(reg, map[string]Target{shop: promise})
+	r, err := New(reg, map[string]Target{shop: slo})
 	require.NoError(t, err)
 	ask := func(table string) {
 		r.Observe(&Lookup{Table: table, Keys: 3, Code: "OK", Duration: time.Millisecond, Groups: 1, Statuses: Counts{3}})
@@ -198,13 +191,13 @@ func TestTablesComeAndGo(t *testing.T) {
 	all := series(t, reg, shop)
 	assert.Len(t, all, 10)
 
-	r.SetTargets(map[string]Target{shop: promise, "shop.new": promise})
+	r.SetTargets(map[string]Target{shop: slo, "shop.new": slo})
 	ask("shop.new")
 	assert.Equal(t, all, series(t, reg, "shop.new"))
 	d := find(t, reg, "qosproxy_lookup_duration_seconds", map[string]string{"table": shop, "keys": "2-10", "code": "OK"}).GetHistogram()
 	assert.Equal(t, uint64(1), d.GetSampleCount(), "no new target, so nothing begins anew")
 
-	r.SetTargets(map[string]Target{"shop.new": promise})
+	r.SetTargets(map[string]Target{"shop.new": slo})
 	assert.Empty(t, series(t, reg, shop), "what is gone shows nothing")
 	ask(shop)
 	assert.Empty(t, series(t, reg, shop), "a lookup that ends late does not bring it back")
@@ -214,7 +207,7 @@ func TestTablesComeAndGo(t *testing.T) {
 
 func TestANewTargetIsAnEdgeAndKeepsTheWindows(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
-	r, err := New(reg, map[string]Target{shop: promise})
+	r, err := New(reg, map[string]Target{shop: slo})
 	require.NoError(t, err)
 	observe(r, 80*time.Millisecond)
 	r.SetTargets(map[string]Target{shop: {Percentile: 99, Target: 77 * time.Millisecond}})

@@ -30,13 +30,13 @@ type Percentiles struct {
 	P50, P95, P99, P999, Max time.Duration
 	// Latencies is the number of lookups that these are of.
 	Latencies int64
-	// Count is the number of lookups that count for the promise: all but those
+	// Count is the number of lookups that count for the SLO: all but those
 	// that failed by the caller's fault.
 	Count int64
 	// Ratio is the share of Count that were answered in full within the target,
-	// 0 to 1; 1 when there was none, for none broke the promise.
+	// 0 to 1; 1 when there was none, for none missed the target.
 	Ratio float64
-	// Burn is how fast the promise uses up the failures that it allows: 1 is
+	// Burn is how fast the SLO uses up the failures that it allows: 1 is
 	// just as fast as it may for ever, and 0 not at all.
 	Burn float64
 }
@@ -45,13 +45,13 @@ type Percentiles struct {
 // closing.
 type Recorder struct {
 	metrics *metrics
-	current atomic.Pointer[promises]
-	// changing is held while the promises are replaced.
+	current atomic.Pointer[slos]
+	// changing is held while the targets are replaced.
 	changing sync.Mutex
 }
 
-// promises are the tables that have a target. They never change.
-type promises struct {
+// slos are the tables that have a target. They never change.
+type slos struct {
 	tables  map[string]*table
 	names   []string // of tables, sorted
 	unknown *table
@@ -60,7 +60,7 @@ type promises struct {
 	histograms *prometheus.HistogramVec
 }
 
-// table is one promise and what is kept of it.
+// table is one target and what is measured against it.
 type table struct {
 	name   string
 	target Target
@@ -87,13 +87,13 @@ type record struct {
 // already.
 func New(reg prometheus.Registerer, tables map[string]Target) (*Recorder, error) {
 	r := &Recorder{metrics: newMetrics()}
-	r.current.Store(&promises{unknown: &table{name: UnknownTable}, edges: edges, histograms: newDurations(edges)})
+	r.current.Store(&slos{unknown: &table{name: UnknownTable}, edges: edges, histograms: newDurations(edges)})
 	r.SetTargets(tables)
 	if reg == nil {
 		return r, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{durations{r}, r.metrics.keys, r.metrics.groups, r.metrics.statuses, r.metrics.promises, r.metrics.coalesced, collector{r}} {
+	for _, c := range []prometheus.Collector{durations{r}, r.metrics.keys, r.metrics.groups, r.metrics.statuses, r.metrics.judged, r.metrics.coalesced, collector{r}} {
 		errs = append(errs, reg.Register(c))
 	}
 	return r, errors.Join(errs...)
@@ -116,7 +116,7 @@ func (r *Recorder) SetTargets(tables map[string]Target) {
 		}
 	}
 	before := r.current.Load()
-	next := &promises{
+	next := &slos{
 		tables: make(map[string]*table, len(targets)), names: slices.Sorted(maps.Keys(targets)),
 		unknown: before.unknown, edges: edgesWith(before.edges, targets), histograms: before.histograms,
 	}
@@ -148,9 +148,9 @@ func (r *Recorder) SetTargets(tables map[string]Target) {
 //
 // # What counts
 //
-// A lookup keeps the promise when it ends OK or PARTIAL_OK within the target: were
+// A lookup meets the SLO when it ends OK or PARTIAL_OK within the target: were
 // what its caller agreed to do without a loss, shedding optional keys to save the
-// promise would itself break it. It breaks it
+// SLO would itself miss it. It misses it
 // when it takes longer, when keys are left unanswered (PARTIAL,
 // DEADLINE_EXCEEDED), or when it fails (UNAVAILABLE, RESOURCE_EXHAUSTED,
 // INTERNAL). What the caller got wrong (INVALID_ARGUMENT, NOT_FOUND,
@@ -200,11 +200,11 @@ func (r *Recorder) Observe(l *Lookup) {
 // to its labels; the name of the label is one of them.
 const maxTraceID = 128 - len(traceLabel)
 
-func (p *promises) observeDuration(t *table, class, code int, l *Lookup) {
+func (p *slos) observeDuration(t *table, class, code int, l *Lookup) {
 	cached := &t.durations[class][code]
 	o := cached.Load()
 	if o == nil {
-		made := p.histograms.WithLabelValues(t.name, keysLabels[class].name, codes[code].name)
+		made := p.histograms.WithLabelValues(t.name, keysLabels[class].name, string(codes[code].name))
 		o = &made
 		cached.Store(o)
 	}
@@ -237,7 +237,7 @@ func (t *table) snapshot(now time.Time, length time.Duration) Percentiles {
 	return p
 }
 
-// burn is how fast lookups of which this share kept the promise use up what it allows.
+// burn is how fast lookups of which this share met the SLO use up what it allows.
 func (t Target) burn(ratio float64) float64 {
 	allowed := 1 - t.Percentile/100
 	if allowed <= 0 {
@@ -250,7 +250,7 @@ func (t Target) burn(ratio float64) float64 {
 // Tables returns the tables that have a target, sorted.
 func (r *Recorder) Tables() []string { return slices.Clone(r.current.Load().names) }
 
-// Target returns the promise of a table; ok is false for a table without.
+// Target returns the target of a table; ok is false for a table without.
 func (r *Recorder) Target(name string) (target Target, ok bool) {
 	t, ok := r.current.Load().tables[name]
 	if !ok {

@@ -1,18 +1,20 @@
-// Package sla measures every finished lookup against the promise of its table:
-// so many percent within a target. It decides which lookups count, and keeps
-// the latencies of the last minutes as percentiles, ratio and burn rate.
+// Package sla decides which lookups count against the SLO of their table, a share of
+// lookups within a target. It keeps the latencies of the last minutes as percentiles,
+// ratio and burn rate.
 package sla
 
 import (
 	"slices"
 	"time"
+
+	"github.com/qosproxy/qosproxy/internal/lookup"
 )
 
-// Target is the promise for one table.
+// Target is the SLO of one table.
 type Target struct {
 	// Percentile of the lookups, above 0 and below 100, end within Target.
 	Percentile float64
-	// Target is the promised duration.
+	// Target is the latency within which a lookup is to be answered.
 	Target time.Duration
 	// OperateAt is where the percentile is meant to be in normal operation; 0
 	// means half of Target.
@@ -27,7 +29,7 @@ type Lookup struct {
 	// Keys are the keys asked.
 	Keys int
 	// Code is how the lookup ended, one of Codes; another counts as INTERNAL.
-	Code string
+	Code lookup.Code
 	// Duration is the time from the arrival of the request to its answer.
 	Duration time.Duration
 	// Groups are the sub-queries of the plan; 0 when it was refused unplanned.
@@ -56,28 +58,25 @@ var statusNames = [len(Counts{})]string{
 	"FOUND", "NOT_FOUND", "TIMED_OUT", "UNAVAILABLE", "SHED", "TOO_LARGE", "FAILED",
 }
 
-// Codes are how a lookup can end: OK, PARTIAL when some keys were not answered,
-// PARTIAL_OK when the caller had agreed to do without those (optional keys that
-// were shed, keys that were not there at a soft deadline), or the name of a gRPC
-// code.
-func Codes() []string {
-	names := make([]string, len(codes))
+// Codes are how a lookup can end.
+func Codes() []lookup.Code {
+	names := make([]lookup.Code, len(codes))
 	for i, c := range codes {
 		names[i] = c.name
 	}
 	return names
 }
 
-// verdict is what the end of a lookup means for the promise.
+// verdict is what the end of a lookup means for the SLO.
 type verdict uint8
 
 const (
 	// kept if within the target; the duration is a latency.
 	kept verdict = iota
-	// late breaks the promise by ending without all answers at the end of the
+	// late misses the SLO by ending without all answers at the end of the
 	// time there was; the duration is a latency.
 	late
-	// broken breaks the promise however soon it ended; the duration of a failure
+	// broken misses the SLO however soon it ended; the duration of a failure
 	// is not a latency, for a proxy that fails at once would look fast.
 	broken
 	// faulty is the caller's fault, or refused, and counts neither way.
@@ -88,27 +87,27 @@ const (
 )
 
 var codes = [...]struct {
-	name    string
+	name    lookup.Code
 	verdict verdict
 }{
-	{"OK", kept},
-	{"PARTIAL", late},
-	{"DEADLINE_EXCEEDED", late},
-	{"UNAVAILABLE", broken},
-	{"RESOURCE_EXHAUSTED", broken},
-	{"INTERNAL", broken},
-	{"INVALID_ARGUMENT", faulty},
-	{"NOT_FOUND", faulty},
-	{"PERMISSION_DENIED", faulty},
-	{"CANCELLED", abandoned},
-	{"PARTIAL_OK", kept},
+	{lookup.CodeOK, kept},
+	{lookup.CodePartial, late},
+	{lookup.CodeDeadlineExceeded, late},
+	{lookup.CodeUnavailable, broken},
+	{lookup.CodeResourceExhausted, broken},
+	{lookup.CodeInternal, broken},
+	{lookup.CodeInvalidArgument, faulty},
+	{lookup.CodeNotFound, faulty},
+	{lookup.CodePermissionDenied, faulty},
+	{lookup.CodeCancelled, abandoned},
+	{lookup.CodePartialOK, kept},
 }
 
 // indexOfInternal is the code of ends that have no name here.
 const indexOfInternal = 5
 
 // codeIndex returns the position of a code in codes.
-func codeIndex(name string) int {
+func codeIndex(name lookup.Code) int {
 	for i := range codes {
 		if codes[i].name == name {
 			return i
@@ -118,7 +117,7 @@ func codeIndex(name string) int {
 }
 
 // verdictOf returns what the end of a lookup means. Keys that were refused count
-// neither way: if a table broke its promise by shedding, it would shed for it.
+// neither way: if shedding missed the SLO, it would be a reason to shed.
 func (l *Lookup) verdictOf(code int) verdict {
 	unanswered := 0
 	for _, n := range l.Statuses[2:] {
@@ -135,7 +134,7 @@ func (l *Lookup) verdictOf(code int) verdict {
 	return codes[code].verdict
 }
 
-// judge says whether a lookup counts, whether it kept the promise, and whether
+// judge says whether a lookup counts, whether it met the SLO, and whether
 // its duration is a latency.
 func judge(v verdict, d, target time.Duration) (counts, good, latency bool) {
 	switch v {

@@ -6,15 +6,17 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/lookup"
 )
 
 const shop = "shop.products"
 
-var promise = Target{Percentile: 95, Target: 125 * time.Millisecond}
+var slo = Target{Percentile: 95, Target: 125 * time.Millisecond}
 
 func recorder(t testing.TB) *Recorder {
 	t.Helper()
-	r, err := New(nil, map[string]Target{shop: promise})
+	r, err := New(nil, map[string]Target{shop: slo})
 	require.NoError(t, err)
 	return r
 }
@@ -26,8 +28,8 @@ func snapshot(t *testing.T, r *Recorder, window time.Duration) Percentiles {
 	return p
 }
 
-// TestWhatIsRefusedBreaksNoPromise keeps shedding from being a reason to shed.
-func TestWhatIsRefusedBreaksNoPromise(t *testing.T) {
+// TestWhatIsRefusedDoesNotMissTheSLO keeps shedding from being a reason to shed.
+func TestWhatIsRefusedDoesNotMissTheSLO(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lookup      Lookup
 		count, good float64
@@ -52,11 +54,11 @@ func TestWhatIsRefusedBreaksNoPromise(t *testing.T) {
 	}
 }
 
-func TestWhatCountsForThePromise(t *testing.T) {
+func TestWhatCountsForTheSLO(t *testing.T) {
 	const target = 125 * time.Millisecond
 	type outcome struct{ count, good, latencies int64 }
 	for name, tc := range map[string]struct {
-		code string
+		code lookup.Code
 		d    time.Duration
 		want outcome
 	}{
@@ -92,12 +94,12 @@ func TestWhatCountsForThePromise(t *testing.T) {
 }
 
 func TestEveryCodeHasItsPlace(t *testing.T) {
-	assert.Equal(t, []string{"OK", "PARTIAL", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "INTERNAL",
+	assert.Equal(t, []lookup.Code{"OK", "PARTIAL", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "INTERNAL",
 		"INVALID_ARGUMENT", "NOT_FOUND", "PERMISSION_DENIED", "CANCELLED", "PARTIAL_OK"}, Codes())
 	for i, name := range Codes() {
 		assert.Equal(t, i, codeIndex(name))
 	}
-	assert.Equal(t, "INTERNAL", codes[codeIndex("?")].name)
+	assert.Equal(t, lookup.CodeInternal, codes[codeIndex("?")].name)
 	assert.Len(t, StatusNames(), len(Counts{}))
 }
 
@@ -114,19 +116,19 @@ func TestRatioAndBurn(t *testing.T) {
 		good, bad   int
 		ratio, burn float64
 	}{
-		"no lookup breaks no promise":              {0, 0, 1, 0},
-		"all within the target burn nothing":       {100, 0, 1, 0},
-		"exactly the promised share burns at one":  {95, 5, 0.95, 1},
-		"twice the allowed failures burn at two":   {90, 10, 0.9, 2},
-		"a 95 % promise burns at twenty at most":   {0, 7, 0, 20},
-		"a promise that is over-kept burns slowly": {99, 1, 0.99, 0.2},
+		"no lookup misses no SLO":                   {0, 0, 1, 0},
+		"all within the target burn nothing":        {100, 0, 1, 0},
+		"exactly the allowed share burns at one":    {95, 5, 0.95, 1},
+		"twice the allowed failures burn at two":    {90, 10, 0.9, 2},
+		"an SLO of 95 % burns at twenty at most":    {0, 7, 0, 20},
+		"an SLO that is met with ease burns slowly": {99, 1, 0.99, 0.2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := recorder(t)
 			for i := range tc.good + tc.bad {
-				code := "OK"
+				code := lookup.CodeOK
 				if i < tc.bad {
-					code = "UNAVAILABLE"
+					code = lookup.CodeUnavailable
 				}
 				r.Observe(&Lookup{Table: shop, Code: code, Duration: time.Millisecond})
 			}

@@ -8,7 +8,7 @@ import (
 )
 
 // The sliding windows. Time is cut into slices, counted from the start of the
-// recorder; a window is the slice under way and those before it that began
+// recorder; a window is the current slice and those before it that began
 // within its length. So it never holds anything older than its length, and
 // forgets in steps of one slice.
 const (
@@ -30,7 +30,7 @@ func newHistogram() *hdrhistogram.Histogram {
 
 // tally are the counts of one slice.
 type tally struct {
-	// total lookups count for the promise, of which good kept it.
+	// total lookups count for the SLO, of which good met it.
 	total, good int64
 	// max is the longest latency.
 	max time.Duration
@@ -50,13 +50,13 @@ type closed struct {
 }
 
 // window keeps the lookups of one table over the last five minutes. A dense
-// histogram takes the slice under way; a slice that is over is kept packed, at a
+// histogram takes the current slice; a slice that is over is kept packed, at a
 // tenth of the size. Safe for concurrent use.
 type window struct {
 	begin time.Time
 
 	mu      sync.Mutex
-	number  int64 // of the slice under way
+	number  int64 // of the current slice
 	now     tally
 	current *hdrhistogram.Histogram // nil before the first lookup
 	past    [slices5m]closed        // by number modulo the length
@@ -80,7 +80,7 @@ func (w *window) record(now time.Time, d time.Duration, good, latency bool) {
 	_ = w.current.RecordValue(int64(min(max(d, 0), longest) / resolution))
 }
 
-// advance closes the slice under way if it is over.
+// advance closes the current slice if it is over.
 func (w *window) advance(now time.Time) {
 	if w.current == nil {
 		w.current = newHistogram()
@@ -107,7 +107,7 @@ func pack(h *hdrhistogram.Histogram) *hdrhistogram.PackedHistogram {
 // dense are histograms for sums of slices.
 var dense = sync.Pool{New: func() any { return newHistogram() }}
 
-// percentiles sums up the last n slices, the one under way among them.
+// percentiles sums up the last n slices, the current one among them.
 func (w *window) percentiles(now time.Time, n int64) Percentiles {
 	parts := w.parts(now, n)
 	sum := dense.Get().(*hdrhistogram.Histogram)

@@ -49,7 +49,7 @@ func TestAWindowHoldsTheLatestSlices(t *testing.T) {
 			observe(r, time.Duration(s)*time.Millisecond)
 			time.Sleep(time.Second)
 		}
-		time.Sleep(-1 + time.Second) // 1200.999 s: the slice under way is empty
+		time.Sleep(-1 + time.Second) // 1200.999 s: the current slice is empty
 		one, five := snapshot(t, r, Minute), snapshot(t, r, FiveMinutes)
 		assert.Equal(t, int64(50), one.Count, "five slices and an empty one")
 		assert.Equal(t, int64(290), five.Count)

@@ -1,6 +1,6 @@
-// Package standin is a proxy whose rows are in memory instead of a cluster, to try
-// clients with: the doors, the lookups and their deadlines are those of the real
-// one. It decides nothing but how slow a key is.
+// Package standin decides nothing but how slow a key is. It is a proxy with its rows
+// in memory instead of a cluster, for tests of clients. Listeners, lookups and
+// deadlines are those of the real proxy.
 package standin
 
 import (

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/qosproxy/qosproxy/internal/lookup"
 )
 
 // Source is the parts of the proxy, as a Board asks them; one call at a time.
@@ -33,7 +35,7 @@ const (
 	UnknownName = "unknown"
 )
 
-// Board counts lookups by table and client, remembers the latest trouble, and makes
+// Board counts lookups by table and client, remembers the latest problems, and makes
 // snapshots. It is safe for concurrent use and has no goroutine.
 type Board struct {
 	source  Source
@@ -60,17 +62,17 @@ type Lookup struct {
 	// Keys were asked, of which Unanswered have no answer.
 	Keys, Unanswered int
 	// Code is how it ended, as in metrics.
-	Code string
+	Code lookup.Code
 	// Duration is how long it took.
 	Duration time.Duration
 	// TraceID is of its trace; empty for none.
 	TraceID string
 }
 
-// failed reports whether the lookup is trouble that an operator looks for. A caller
+// failed reports whether the lookup is a problem that an operator looks for. A caller
 // that hangs up, or agreed to do without some keys, is none.
 func (l *Lookup) failed() bool {
-	return l.Code != "OK" && l.Code != "PARTIAL_OK" && l.Code != "CANCELLED"
+	return l.Code != lookup.CodeOK && l.Code != lookup.CodePartialOK && l.Code != lookup.CodeCancelled
 }
 
 // Observe takes a lookup that has just ended.
@@ -107,7 +109,7 @@ func (b *Board) WithHistory(table string) Snapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.snapshot()
-	i := slices.IndexFunc(s.Tables, func(t Table) bool { return t.Name == table && t.Promise != nil })
+	i := slices.IndexFunc(s.Tables, func(t Table) bool { return t.Name == table && t.SLO != nil })
 	if i < 0 || b.source == nil {
 		return s
 	}
@@ -116,10 +118,10 @@ func (b *Board) WithHistory(table string) Snapshot {
 		history = b.source.History(table)
 		b.histories[table] = history
 	}
-	promise := *s.Tables[i].Promise
-	promise.History = history
+	slo := *s.Tables[i].SLO
+	slo.History = history
 	s.Tables = slices.Clone(s.Tables)
-	s.Tables[i].Promise = &promise
+	s.Tables[i].SLO = &slo
 	return s
 }
 
@@ -153,13 +155,14 @@ type counter struct {
 }
 
 func (c *counter) add(keys int, failed bool, now time.Time) {
+	// Before the count: counts forgets what has lookups of long ago.
+	if at := now.Unix(); c.last.Load() != at {
+		c.last.Store(at)
+	}
 	c.lookups.Add(1)
 	c.keys.Add(int64(keys))
 	if failed {
 		c.failures.Add(1)
-	}
-	if at := now.Unix(); c.last.Load() != at {
-		c.last.Store(at)
 	}
 }
 
@@ -197,7 +200,7 @@ func (n *names) counts(now time.Time) map[string]Count {
 	out := map[string]Count{}
 	n.counters.Range(func(name, value any) bool {
 		c := value.(*counter)
-		if now.Sub(time.Unix(c.last.Load(), 0)) > idle && c.lookups.Load() > 0 {
+		if c.lookups.Load() > 0 && now.Sub(time.Unix(c.last.Load(), 0)) > idle { // in this order; see add
 			if _, there := n.counters.LoadAndDelete(name); there {
 				n.size.Add(-1)
 			}

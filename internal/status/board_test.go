@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/lookup"
 )
 
 // sourceFunc makes a function a Source.
@@ -30,7 +32,7 @@ func (f sourceFunc) History(table string) []Step {
 	return []Step{{Window: Window{Count: int64(len(table))}}}
 }
 
-func shop(s *Snapshot) { s.Tables = append(s.Tables, Table{Name: "shop.a", Promise: &Promise{}}) }
+func shop(s *Snapshot) { s.Tables = append(s.Tables, Table{Name: "shop.a", SLO: &SLO{}}) }
 
 func TestLookupsAreCountedByTableAndClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -40,7 +42,7 @@ func TestLookupsAreCountedByTableAndClient(t *testing.T) {
 		b.Observe(&Lookup{Client: "y", Keys: 1, Code: "CANCELLED"})
 		s := b.Snapshot()
 		assert.Equal(t, Count{Lookups: 3, Keys: 54, Failed: 1}, s.Total)
-		assert.Equal(t, []Table{{Name: "shop.a", Count: Count{2, 53, 1}, Promise: &Promise{}}, {Name: UnknownName, Count: Count{1, 1, 0}}}, s.Tables)
+		assert.Equal(t, []Table{{Name: "shop.a", Count: Count{2, 53, 1}, SLO: &SLO{}}, {Name: UnknownName, Count: Count{1, 1, 0}}}, s.Tables)
 		assert.Equal(t, []Client{{"x", Count{1, 50, 0}}, {"y", Count{2, 4, 1}}}, s.Clients)
 	})
 }
@@ -64,9 +66,9 @@ func TestReadersOfAMomentShareASnapshot(t *testing.T) {
 
 func TestHistoryIsOfTheTableThatWasAskedForAndOfThatAnswerAlone(t *testing.T) {
 	b := New(sourceFunc(shop))
-	assert.Len(t, b.WithHistory("shop.a").Tables[0].Promise.History, 1)
-	assert.Empty(t, b.Snapshot().Tables[0].Promise.History)
-	assert.Empty(t, b.WithHistory("nope").Tables[0].Promise.History)
+	assert.Len(t, b.WithHistory("shop.a").Tables[0].SLO.History, 1)
+	assert.Empty(t, b.Snapshot().Tables[0].SLO.History)
+	assert.Empty(t, b.WithHistory("nope").Tables[0].SLO.History)
 }
 
 func TestNamesAreBoundedAndForgotten(t *testing.T) {
@@ -93,7 +95,7 @@ func TestNamesAreBoundedAndForgotten(t *testing.T) {
 	})
 }
 
-func TestTroubleOfAKindIsOneLine(t *testing.T) {
+func TestProblemsOfAKindAreOneLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(nil)
 		begin := time.Now().UTC()
@@ -126,8 +128,8 @@ func TestTroubleOfAKindIsOneLine(t *testing.T) {
 	})
 }
 
-// TestTroubleHoldsNoSecret gives the log what must not be shown.
-func TestTroubleHoldsNoSecret(t *testing.T) {
+// TestProblemsHoldNoSecret gives the log what must not be shown.
+func TestProblemsHoldNoSecret(t *testing.T) {
 	b := New(nil)
 	var out bytes.Buffer
 	level := new(slog.LevelVar)
@@ -162,7 +164,7 @@ func TestSnapshotsAddUpWhileLookupsGoOn(t *testing.T) {
 	for i := range 4 {
 		all.Go(func() {
 			for j := range 500 {
-				b.Observe(&Lookup{Table: "shop.a", Client: strconv.Itoa(i), Keys: 2, Code: []string{"OK", "PARTIAL"}[j%2]})
+				b.Observe(&Lookup{Table: "shop.a", Client: strconv.Itoa(i), Keys: 2, Code: []lookup.Code{lookup.CodeOK, lookup.CodePartial}[j%2]})
 				log.Warn("w", "host", i)
 			}
 		})

@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -10,7 +11,7 @@ import (
 	"unicode"
 )
 
-// Error is trouble of one kind: lookups of a client and table that ended with the same
+// Error is a problem of one kind: lookups of a client and table that ended with the same
 // code, or a warning of the log. It holds no key, nothing that a client words freely
 // and no secret.
 type Error struct {
@@ -18,8 +19,8 @@ type Error struct {
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
 	Count int64     `json:"count"`
-	// Level is warn, error or, for a host that changed its state, info.
-	Level string `json:"level"`
+	// Level is LevelInfo for a host that changed its state.
+	Level Level `json:"level"`
 	// Message says what happened: the code of the lookups, or what the log said.
 	Message string `json:"message"`
 	// Table and Client are of lookups; empty otherwise.
@@ -31,21 +32,42 @@ type Error struct {
 	TraceID string `json:"trace_id,omitempty"`
 }
 
-// The bounds of what is remembered of trouble.
+// Level is how bad a problem is, in one word.
+type Level string
+
+// The levels of problems.
 const (
-	// mostEvents is how many kinds of trouble are remembered, the latest.
+	LevelInfo  Level = "info"
+	LevelWarn  Level = "warn"
+	LevelError Level = "error"
+)
+
+// levelOf returns the level of a record of the log.
+func levelOf(l slog.Level) Level {
+	switch {
+	case l >= slog.LevelError:
+		return LevelError
+	case l >= slog.LevelWarn:
+		return LevelWarn
+	}
+	return LevelInfo
+}
+
+// The bounds of what is remembered of problems.
+const (
+	// mostEvents is how many kinds of problems are remembered, the latest.
 	mostEvents = 50
-	// sameEvent is for how long trouble of a kind counts as the same; after it, it
+	// sameEvent is for how long a problem of a kind counts as the same; after it, it
 	// begins anew.
 	sameEvent = time.Minute
 	// mostText is the most bytes of a text that is shown.
 	mostText = 300
 )
 
-// kind is what trouble is told apart by.
+// kind is what problems are told apart by.
 type kind struct{ message, table, client string }
 
-// events are the latest trouble by kind.
+// events are the latest problems by kind.
 type events struct {
 	mu    sync.Mutex
 	kinds map[kind]*Error
@@ -54,7 +76,7 @@ type events struct {
 // lookup takes a lookup that failed. There may be very many of them, so that a text is
 // made of the first in a second only.
 func (e *events) lookup(l *Lookup, now time.Time) {
-	k := kind{l.Code, l.Table, l.Client}
+	k := kind{string(l.Code), l.Table, l.Client}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	known := e.kinds[k]
@@ -65,13 +87,13 @@ func (e *events) lookup(l *Lookup, now time.Time) {
 		}
 	}
 	e.add(k, now, Error{
-		Level: "warn", TraceID: l.TraceID,
+		Level: LevelWarn, TraceID: l.TraceID,
 		Detail: fmt.Sprintf("%d of %d keys unanswered after %s", l.Unanswered, l.Keys, l.Duration.Round(100*time.Microsecond)),
 	})
 }
 
 // record takes a record of the log.
-func (e *events) record(level, message, detail string, at time.Time) {
+func (e *events) record(level Level, message, detail string, at time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	k := kind{message: short(message)}
@@ -82,7 +104,7 @@ func (e *events) record(level, message, detail string, at time.Time) {
 }
 
 // add sets what is known of a kind, whose count has been raised if it is the same
-// trouble as before. The mutex is held.
+// problem as before. The mutex is held.
 func (e *events) add(k kind, now time.Time, said Error) {
 	if e.kinds == nil {
 		e.kinds = make(map[kind]*Error)
@@ -107,7 +129,7 @@ func (e *events) add(k kind, now time.Time, said Error) {
 	delete(e.kinds, oldest)
 }
 
-// latest returns the latest trouble first.
+// latest returns the latest problems first.
 func (e *events) latest() []Error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

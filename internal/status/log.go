@@ -18,7 +18,7 @@ var shown = []string{
 const stateKey = "state"
 
 // Log returns a handler that hands all records to next, and shows warnings, errors and
-// changes of a host's state among the latest trouble, whatever the level of next.
+// changes of a host's state among the latest problems, whatever the level of next.
 func (b *Board) Log(next slog.Handler) slog.Handler { return &logged{next: next, board: b} }
 
 type logged struct {
@@ -46,7 +46,7 @@ func (h *logged) Handle(ctx context.Context, r slog.Record) error {
 		return true
 	})
 	if r.Level >= slog.LevelWarn || r.Level >= slog.LevelInfo && changed {
-		h.board.events.record(strings.ToLower(r.Level.String()), r.Message, strings.Join(words, " "), r.Time)
+		h.board.events.record(levelOf(r.Level), r.Message, strings.Join(words, " "), r.Time)
 	}
 	if !h.next.Enabled(ctx, r.Level) {
 		return nil

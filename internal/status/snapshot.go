@@ -1,6 +1,7 @@
-// Package status is what an operator sees of a running proxy at one moment: tables
-// against their promise, hosts, clients and the latest trouble. It decides what is
-// counted for that and what is shown of an error, which is never a key or a secret.
+// Package status decides what an operator sees of a running proxy at one moment:
+// tables against their targets, hosts, clients and the latest errors. It decides what
+// is counted for that, and what is shown of an error, which is never a key or a
+// secret.
 package status
 
 import "time"
@@ -28,7 +29,7 @@ type Snapshot struct {
 	Hosts []Host `json:"hosts"`
 	// Admission is nil when nothing is ever refused.
 	Admission *Admission `json:"admission,omitempty"`
-	// Errors are the latest trouble, the latest first.
+	// Errors are the latest problems, the latest first.
 	Errors []Error `json:"errors"`
 	// Config is the configuration in use.
 	Config Config `json:"config"`
@@ -44,20 +45,31 @@ type Count struct {
 	Failed  int64 `json:"failed"`
 }
 
-// Table is a table and how its promise is kept.
+// Table is a table and how its SLO is met.
 type Table struct {
 	// Name is keyspace.table; unknown counts lookups of tables that may not be read.
 	Name string `json:"name"`
 	Count
-	// Promise is nil for a table without.
-	Promise *Promise `json:"promise,omitempty"`
-	// Rung is the rung of the ladder, 0 to 4, and GivesUp its name.
-	Rung    int    `json:"rung,omitempty"`
+	// SLO is nil for a table without.
+	SLO *SLO `json:"promise,omitempty"`
+	// Level is the brown-out level, 0 to 4, and GivesUp what its last step switches off.
+	Level   int    `json:"rung,omitempty"`
 	GivesUp string `json:"gives_up,omitempty"`
+	Cost
 }
 
-// Promise is an SLA and how it is kept. Times are in milliseconds.
-type Promise struct {
+// Cost is what reads of a table cost, as learned from answers, and the size of groups that
+// follows; all 0 until enough was seen.
+type Cost struct {
+	// StatementCostMS is what a statement takes besides its keys, KeyCostMS each key of it.
+	StatementCostMS float64 `json:"statement_cost_ms,omitempty"`
+	KeyCostMS       float64 `json:"key_cost_ms,omitempty"`
+	// GroupSize is how many keys a group may have where max_keys_per_group does not say.
+	GroupSize int `json:"group_size,omitempty"`
+}
+
+// SLO is the SLA of a table and how it is met. Times are in milliseconds.
+type SLO struct {
 	// Percentile of the lookups are to end within TargetMS, and to be at OperateAtMS
 	// in normal operation.
 	Percentile  float64 `json:"percentile"`
@@ -68,7 +80,7 @@ type Promise struct {
 	Minute      Window `json:"1m"`
 	FiveMinutes Window `json:"5m"`
 	// History are the last five minutes in steps of 10 seconds, the oldest first and
-	// the one under way last; only when asked for.
+	// the current one last; only when asked for.
 	History []Step `json:"history,omitempty"`
 }
 
@@ -81,7 +93,7 @@ type Window struct {
 	P99MS  float64 `json:"p99_ms"`
 	P999MS float64 `json:"p999_ms"`
 	MaxMS  float64 `json:"max_ms"`
-	// Ratio is the share that kept the promise, 0 to 1; 1 without a lookup. BurnRate
+	// Ratio is the share that met the SLO, 0 to 1; 1 without a lookup. BurnRate
 	// is 1 when failures are used up just as fast as they may be.
 	Ratio    float64 `json:"ratio"`
 	BurnRate float64 `json:"burn_rate"`
@@ -107,13 +119,25 @@ type Ring struct {
 	Refreshed time.Time `json:"refreshed"`
 }
 
-// The states of a host that holds no data for this proxy; those of others are words of
-// package executor.
+// HostState is how a host is doing, in one word.
+type HostState string
+
+// The states of a host. Hosts that are Remote or Tokenless hold no data for this proxy.
 const (
+	// Healthy hosts are asked by price.
+	Healthy HostState = "healthy"
+	// SlowStart hosts were ejected, and are asked less at first.
+	SlowStart HostState = "slow_start"
+	// Probing hosts were suspect or ejected, and are asked for a few keys at a time.
+	Probing HostState = "probing"
+	// Suspect hosts have left an attempt unanswered for too long.
+	Suspect HostState = "suspect"
+	// Ejected hosts failed again and again.
+	Ejected HostState = "ejected"
 	// Remote hosts are of another datacenter.
-	Remote = "remote"
+	Remote HostState = "remote"
 	// Tokenless hosts own no part of the ring.
-	Tokenless = "no_tokens"
+	Tokenless HostState = "no_tokens"
 )
 
 // Host is a host of the ring. Times are in milliseconds.
@@ -124,13 +148,13 @@ type Host struct {
 	Release string `json:"release,omitempty"`
 	// Share is of the token ring, before replication; all shares sum to 1.
 	Share float64 `json:"share"`
-	// State is healthy, slow_start, probing, suspect, ejected, Remote or Tokenless.
-	State string `json:"state"`
-	// InflightKeys and InflightSubQueries are what it owes an answer for.
+	// State is how it is doing.
+	State HostState `json:"state"`
+	// InflightKeys and InflightSubQueries are outstanding.
 	InflightKeys       int `json:"inflight_keys"`
 	InflightSubQueries int `json:"inflight_sub_queries"`
-	// LatencyMS is the moving average of its answers, and OldestMS for how long it
-	// has owed the oldest; 0 for none.
+	// LatencyMS is the moving average of its answers, and OldestMS for how long the
+	// oldest has been outstanding; 0 for none.
 	LatencyMS float64 `json:"latency_ms"`
 	OldestMS  float64 `json:"oldest_ms"`
 	// Failures are those since its last answer; ProbeInMS is in how long it may be
@@ -142,12 +166,17 @@ type Host struct {
 	SubQueries int64 `json:"sub_queries"`
 	Hedges     int64 `json:"hedges"`
 	HedgedAway int64 `json:"hedged_away"`
+	// Statements are in-flight, of at most StatementLimit; Waiting sub-queries wait to go
+	// as one with the next.
+	Statements     int `json:"statements"`
+	StatementLimit int `json:"statement_limit"`
+	Waiting        int `json:"waiting"`
 }
 
 // Admission is how much is let in.
 type Admission struct {
 	Enabled bool `json:"enabled"`
-	// LimitKeys may be under way, of which InflightKeys are.
+	// LimitKeys may be in-flight, of which InflightKeys are.
 	LimitKeys    int `json:"limit_keys"`
 	InflightKeys int `json:"inflight_keys"`
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
 // The columns beside the bars.
@@ -105,7 +107,7 @@ func (d *drawing) cause(i int) int {
 func (c *chart) measure(rows []row) {
 	c.label = len("SUB-QUERIES")
 	for i := range rows {
-		c.label = max(c.label, width(c.name(&rows[i])))
+		c.label = max(c.label, terminal.Width(c.name(&rows[i])))
 	}
 	c.bars = max(c.width-c.label-keysWidth-endWidth-outcomeWidth-gaps, 10)
 }
@@ -242,22 +244,22 @@ func (c *chart) notHedged(r *row) string {
 	return "↑ late, not hedged: " + why
 }
 
-func outcomeColour(outcome string) string {
+func outcomeColour(outcome string) terminal.Style {
 	switch outcome {
 	case "won":
-		return green
+		return terminal.Green
 	case "failed":
-		return red
+		return terminal.Red
 	case "pending":
-		return yellow
+		return terminal.Yellow
 	case "cancelled", "lost":
-		return dim
+		return terminal.Faint
 	}
 	return ""
 }
 
 // bar draws the time of one sub-query among the marks.
-func (c *chart) bar(r *row, colour string) string {
+func (c *chart) bar(r *row, colour terminal.Style) string {
 	cells := make([]rune, c.bars)
 	for i := range cells {
 		cells[i] = ' '
@@ -336,7 +338,7 @@ func (c *chart) legend() {
 	}
 	line := ""
 	for _, p := range parts {
-		if line != "" && width(line)+3+width(p) > c.width {
+		if line != "" && terminal.Width(line)+3+terminal.Width(p) > c.width {
 			c.line(c.faint(line))
 			line = ""
 		}

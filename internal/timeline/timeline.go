@@ -1,6 +1,6 @@
-// Package timeline draws how a lookup was asked, for a terminal: its hosts, the
-// groups of its plan with their keys, and a line for each sub-query on a common
-// scale of time. It decides what is worth showing in a given width.
+// Package timeline decides what a terminal of a given width shows of a lookup: its
+// hosts, the groups of its plan with their keys, and a line for each sub-query on a
+// common scale of time.
 package timeline
 
 import (
@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
 // Lookup is what there is to draw. Hosts are named by their addresses, keys by
@@ -22,6 +24,10 @@ type Lookup struct {
 	Hosts []Host
 	// Stressed is set when so much was late that it was taken for load.
 	Stressed bool
+	// GroupSize is how many keys a group may have; 0 for what the planner chooses.
+	// StatementCost and KeyCost are what it rests on; 0 for not known.
+	GroupSize              int
+	StatementCost, KeyCost time.Duration
 	// Attempts are the sub-queries in the order they were sent; nil for a lookup
 	// that was only planned.
 	Attempts []Attempt
@@ -162,7 +168,7 @@ func (d *drawing) hosts() {
 		if len(dcs) > 1 {
 			place[i] = h.DC + "/" + h.Rack
 		}
-		address, rack = max(address, width(h.Addr)), max(rack, width(place[i]))
+		address, rack = max(address, terminal.Width(h.Addr)), max(rack, terminal.Width(place[i]))
 	}
 	d.line(d.heading("HOSTS"))
 	for i, h := range d.list {
@@ -171,12 +177,19 @@ func (d *drawing) hosts() {
 			text = fmt.Sprintf("%-3s%s", d.letters[h.Addr], h.Addr)
 		}
 		if h.Avoided != "" {
-			text += "  " + d.paint("avoided: "+h.Avoided, yellow)
+			text += "  " + d.paint("avoided: "+h.Avoided, terminal.Yellow)
 		}
 		d.line(text)
 	}
+	if d.lookup.GroupSize > 0 {
+		text := fmt.Sprintf("A group may have %d keys", d.lookup.GroupSize)
+		if d.lookup.KeyCost > 0 {
+			text += fmt.Sprintf(": a statement costs %s, a key %s", millis(d.lookup.StatementCost), millis(d.lookup.KeyCost))
+		}
+		d.line(d.faint(text + "."))
+	}
 	if d.lookup.Stressed {
-		d.line(d.paint("Too many hosts are late: taken for load, nothing is hedged.", yellow))
+		d.line(d.paint("Too many hosts are late: taken for load, nothing is hedged.", terminal.Yellow))
 	}
 }
 
@@ -202,8 +215,8 @@ func (d *drawing) groups() {
 			g = nobody
 		}
 		of[g] = append(of[g], i)
-		names = max(names, width(printable(k.Name)))
-		replicas = max(replicas, width(d.short(k.Replicas)))
+		names = max(names, terminal.Width(printable(k.Name)))
+		replicas = max(replicas, terminal.Width(d.short(k.Replicas)))
 	}
 	names = min(max(names, len("KEY")), max(d.width-4-2-tokens-2-replicas, 12))
 	d.line("")
@@ -228,7 +241,7 @@ func (d *drawing) groups() {
 		d.line(head)
 		for _, i := range of[g] {
 			k := d.lookup.Keys[i]
-			d.line(fmt.Sprintf("    %s  %s  %s", pad(fit(printable(k.Name), names), names),
+			d.line(fmt.Sprintf("    %s  %s  %s", pad(terminal.Fit(printable(k.Name), names), names),
 				d.faint(fmt.Sprintf("%*d", tokens, k.Token)), d.short(k.Replicas)))
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/rivo/uniseg"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -109,12 +111,9 @@ func TestDrawingsFitTheirWidth(t *testing.T) {
 
 func TestColourChangesNothingButColour(t *testing.T) {
 	painted := draw(t, trouble(), Options{Width: 100, Colour: true})
-	assert.Contains(t, painted, green+"won"+noPaint)
-	assert.Contains(t, painted, red+"failed"+noPaint)
-	bare := painted
-	for _, c := range []string{bold, dim, red, green, yellow, cyan, noPaint} {
-		bare = strings.ReplaceAll(bare, c, "")
-	}
+	assert.Contains(t, painted, terminal.Paint("won", terminal.Green, true))
+	assert.Contains(t, painted, terminal.Paint("failed", terminal.Red, true))
+	bare := terminal.Bare(painted)
 	trim := func(s string) string {
 		lines := strings.Split(s, "\n")
 		for i := range lines {

@@ -67,7 +67,7 @@ func spent(b *testing.B) int64 {
 // hedge: the decision, and the spans when it is recorded.
 func BenchmarkRecord(b *testing.B) {
 	outcome := recordOfSix()
-	door := tracing.GRPC("/qosproxy.v1.QosProxy/BatchGet")
+	endpoint := tracing.GRPC("/qosproxy.v1.QosProxy/BatchGet")
 	state := func() string { return "vendor=a" }
 	for name, c := range map[string]struct{ share, header string }{
 		"root-dropped": {"0", ""}, "caller-dropped": {"1", unrecorded}, "root-1-percent": {"0.01", ""},
@@ -81,7 +81,7 @@ func BenchmarkRecord(b *testing.B) {
 			defer func() { _ = tracer.Close(b.Context()) }()
 			b.ReportAllocs()
 			for b.Loop() {
-				l := tracer.Begin(tracing.ParseParent(c.header), state, door, outcome.Record.Start)
+				l := tracer.Begin(tracing.ParseParent(c.header), state, endpoint, outcome.Record.Start)
 				l.End(outcome)
 			}
 		})

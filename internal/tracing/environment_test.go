@@ -144,10 +144,10 @@ func TestALookupThatIsNotRecordedAllocatesNothing(t *testing.T) {
 	tracer, err := New(t.Context(), Config{})
 	assert.NoError(t, err)
 	defer func() { _ = tracer.Close(t.Context()) }()
-	door, now := GRPC("/a/b"), time.Now()
+	endpoint, now := GRPC("/a/b"), time.Now()
 	for name, header := range map[string]string{"root": "", "caller": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"} {
 		assert.Zero(t, testing.AllocsPerRun(1000, func() {
-			l := tracer.Begin(ParseParent(header), noState, door, now)
+			l := tracer.Begin(ParseParent(header), noState, endpoint, now)
 			_ = l.TraceID()
 			l.End(nil)
 		}), name)

@@ -23,13 +23,13 @@ type group struct {
 
 // groupsOf finds the groups of a record. A first attempt is that of a group, and
 // hedges and fail-overs belong to the group whose keys they ask. A fail-over without
-// one before it took the place of a host that owed too much to be asked, and is the
-// group itself. Attempts of other lookups are returned apart.
+// one before it took the place of a host with too much outstanding to be asked, and
+// is the group itself. Attempts of other lookups are returned apart.
 func groupsOf(attempts []lookup.Attempt) (groups []*group, coalesced []*lookup.Attempt) {
 	of := make(map[int]*group)
 	for i := range attempts {
 		a := &attempts[i]
-		if a.Kind == lookup.KindCoalesced {
+		if a.Kind == executor.KindCoalesced {
 			coalesced = append(coalesced, a)
 			continue
 		}
@@ -67,7 +67,7 @@ func (l *Lookup) groups(o *Outcome) {
 	s.table = []attribute.KeyValue{
 		semconv.DBSystemNameCassandra, semconv.DBNamespace(keyspace), semconv.DBCollectionName(table),
 		semconv.DBOperationName("SELECT"), semconv.DBQuerySummary(query),
-		semconv.CassandraConsistencyLevelKey.String(strings.ToLower(o.Table.Settings.Consistency)),
+		semconv.CassandraConsistencyLevelKey.String(strings.ToLower(string(o.Table.Settings.Consistency))),
 	}
 	groups, coalesced := groupsOf(o.Record.Attempts)
 	for _, a := range coalesced {
@@ -90,16 +90,16 @@ func (s *spans) at(d time.Duration) trace.SpanEventOption { return trace.WithTim
 // coalesced records the wait for keys that another lookup was reading.
 func (s *spans) coalesced(a *lookup.Attempt) {
 	_, span := s.tracer.tracer.Start(s.ctx, "coalesced "+s.target, s.at(a.Start),
-		trace.WithAttributes(keysKey.Int(len(a.Keys)), outcomeKey.String(a.Outcome)))
+		trace.WithAttributes(keysKey.Int(len(a.Keys)), outcomeKey.String(string(a.Outcome))))
 	span.End(s.at(a.End))
 }
 
 // describe says of an attempt whom it asked and what became of it.
 func describe(span trace.Span, a *lookup.Attempt) {
-	attrs := make([]attribute.KeyValue, 0, 10)
+	attrs := make([]attribute.KeyValue, 0, 11)
 	host, port := address(a.Host)
-	attrs = append(attrs, hostKey.String(a.Host), semconv.ServerAddress(host), attemptKey.String(a.Kind),
-		keysKey.Int(len(a.Keys)), outcomeKey.String(a.Outcome))
+	attrs = append(attrs, hostKey.String(a.Host), semconv.ServerAddress(host), attemptKey.String(string(a.Kind)),
+		keysKey.Int(len(a.Keys)), outcomeKey.String(string(a.Outcome)))
 	if port > 0 {
 		attrs = append(attrs, semconv.ServerPort(port))
 	}
@@ -107,11 +107,14 @@ func describe(span trace.Span, a *lookup.Attempt) {
 		attrs = append(attrs, hedgeAfterKey.Float64(a.HedgeAfter.Seconds()))
 	}
 	if a.NotHedged != "" {
-		attrs = append(attrs, notHedgedKey.String(a.NotHedged))
+		attrs = append(attrs, notHedgedKey.String(string(a.NotHedged)))
+	}
+	if a.StatementKeys > 0 {
+		attrs = append(attrs, statementKeysKey.Int(a.StatementKeys))
 	}
 	if a.Outcome == executor.OutcomeFailed {
-		attrs = append(attrs, semconv.ErrorTypeKey.String(a.Err))
-		span.SetStatus(codes.Error, a.Err)
+		attrs = append(attrs, semconv.ErrorTypeKey.String(string(a.Err)))
+		span.SetStatus(codes.Error, string(a.Err))
 	}
 	span.SetAttributes(attrs...)
 }

@@ -16,40 +16,40 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// Door is the call by which lookups come in. Make one for each, once.
-type Door struct {
+// Endpoint is the call by which lookups come in. Make one for each, once.
+type Endpoint struct {
 	name  string
 	http  bool
 	begin trace.SpanStartEventOption
 }
 
-// GRPC returns the door of a method by its full name, such as
+// GRPC returns the endpoint of a method by its full name, such as
 // /qosproxy.v1.QosProxy/BatchGet.
-func GRPC(method string) *Door {
+func GRPC(method string) *Endpoint {
 	method = strings.TrimPrefix(method, "/")
-	return &Door{name: method, begin: trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(method))}
+	return &Endpoint{name: method, begin: trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(method))}
 }
 
-// HTTP returns the door of a route, such as POST /v1/{keyspace}/{table}:batchGet. A
+// HTTP returns the endpoint of a route, such as POST /v1/{keyspace}/{table}:batchGet. A
 // path itself never is an attribute: it may hold a key.
-func HTTP(method, route string) *Door {
-	return &Door{name: method + " " + route, http: true, begin: trace.WithAttributes(
+func HTTP(method, route string) *Endpoint {
+	return &Endpoint{name: method + " " + route, http: true, begin: trace.WithAttributes(
 		semconv.HTTPRequestMethodKey.String(method), semconv.HTTPRoute(route))}
 }
 
 // Lookup is the span of a lookup that is recorded. A nil Lookup is of one that is
 // not, and does nothing.
 type Lookup struct {
-	tracer *Tracer
-	door   *Door
-	ctx    context.Context
-	span   trace.Span
+	tracer   *Tracer
+	endpoint *Endpoint
+	ctx      context.Context
+	span     trace.Span
 }
 
-// Begin begins the span of a lookup that has come in through a door, nil if it is
+// Begin begins the span of a lookup that has come in through an endpoint, nil if it is
 // not to be recorded: then it costs no memory. State returns the tracestate that
 // came with the parent; it is asked only for a lookup that is recorded.
-func (t *Tracer) Begin(p Parent, state func() string, door *Door, start time.Time) *Lookup {
+func (t *Tracer) Begin(p Parent, state func() string, endpoint *Endpoint, start time.Time) *Lookup {
 	if t == nil {
 		return nil
 	}
@@ -61,8 +61,8 @@ func (t *Tracer) Begin(p Parent, state func() string, door *Door, start time.Tim
 	if p.Valid() {
 		ctx = p.context(state())
 	}
-	l := &Lookup{tracer: t, door: door}
-	l.ctx, l.span = t.tracer.Start(ctx, door.name, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(start), door.begin)
+	l := &Lookup{tracer: t, endpoint: endpoint}
+	l.ctx, l.span = t.tracer.Start(ctx, endpoint.name, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(start), endpoint.begin)
 	return l
 }
 
@@ -96,10 +96,11 @@ type Outcome struct {
 	Client string
 	// Keys are the keys asked, duplicates included.
 	Keys int
-	// Code is the outcome as in metrics: OK, PARTIAL, PARTIAL_OK or the name of a
-	// gRPC code; Reason says it in one word where Code is an error.
-	Code, Reason string
-	// Status is the HTTP status, for a door of HTTP.
+	// Code is the outcome as in metrics; Reason says it in one word where Code is an
+	// error.
+	Code   lookup.Code
+	Reason string
+	// Status is the HTTP status, for an endpoint of HTTP.
 	Status int
 	// Failed is set when the proxy has not done what it was rightly asked to.
 	Failed bool
@@ -125,7 +126,7 @@ func (l *Lookup) End(o *Outcome) {
 	}
 	l.span.SetAttributes(l.attributes(o)...)
 	if o.Failed {
-		l.span.SetAttributes(semconv.ErrorTypeKey.String(o.Code))
+		l.span.SetAttributes(semconv.ErrorTypeKey.String(string(o.Code)))
 		l.span.SetStatus(codes.Error, o.Reason)
 	}
 	l.span.End(trace.WithTimestamp(o.End))
@@ -133,8 +134,8 @@ func (l *Lookup) End(o *Outcome) {
 
 func (l *Lookup) attributes(o *Outcome) []attribute.KeyValue {
 	attrs := make([]attribute.KeyValue, 0, 24)
-	attrs = append(attrs, codeKey.String(o.Code), keysKey.Int(o.Keys), clientKey.String(o.Client))
-	if l.door.http {
+	attrs = append(attrs, codeKey.String(string(o.Code)), keysKey.Int(o.Keys), clientKey.String(o.Client))
+	if l.endpoint.http {
 		attrs = append(attrs, semconv.HTTPResponseStatusCode(o.Status))
 	} else {
 		attrs = append(attrs, semconv.RPCResponseStatusCode(grpcCode(o.Code)))
@@ -162,11 +163,11 @@ func (l *Lookup) attributes(o *Outcome) []attribute.KeyValue {
 }
 
 // grpcCode is the code of the call: a lookup with keys left unanswered is OK.
-func grpcCode(code string) string {
-	if code == "PARTIAL" || code == "PARTIAL_OK" {
-		return "OK"
+func grpcCode(code lookup.Code) string {
+	if code == lookup.CodePartial || code == lookup.CodePartialOK {
+		code = lookup.CodeOK
 	}
-	return code
+	return string(code)
 }
 
 // statusKeys are the attributes that count the keys of each status.

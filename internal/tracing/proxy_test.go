@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/admin"
 	"github.com/qosproxy/qosproxy/internal/admission"
 	"github.com/qosproxy/qosproxy/internal/coalesce"
 	"github.com/qosproxy/qosproxy/internal/cqltype"
@@ -110,8 +111,8 @@ func startHedging(t testing.TB, reader executor.ReaderFunc, admitted *admission.
 	require.NoError(t, err)
 	anywhere := server.Listener{Address: "127.0.0.1:0"}
 	p.Server = server.New(server.Config{GRPC: anywhere, HTTP: anywhere, Admin: anywhere}, server.Deps{
-		Lookup: lookups, Tracer: p.tracer, Gatherer: p.registry, Admission: admitted,
-		Observer: server.ObserverFunc(func(ctx context.Context, table string, keys int, code string, d time.Duration, _ *lookup.Response) {
+		Lookup: lookups, Tracer: p.tracer, Pages: admin.New(admin.Config{}, admin.Deps{Gatherer: p.registry}), Admission: admitted,
+		Observer: server.ObserverFunc(func(ctx context.Context, table string, keys int, code lookup.Code, d time.Duration, _ *lookup.Response) {
 			recorder.Observe(&sla.Lookup{Table: table, Keys: keys, Code: code, Duration: d, TraceID: server.TraceID(ctx)})
 		}),
 	})

@@ -76,7 +76,9 @@ func TestACollectorThatIsGoneCostsLookupsNothing(t *testing.T) {
 				by := spansBy(t, p.registry)
 				assert.Zero(t, by["exported"])
 				assert.NotZero(t, by["failed"])
-				assert.NotZero(t, by["dropped"])
+				if name == "never answers" { // a refusal is fast, and may leave room for all that follow
+					assert.NotZero(t, by["dropped"])
+				}
 				assert.Equal(t, lookups*each, by["failed"]+by["dropped"], "each span is counted once")
 				assert.Equal(t, 1, strings.Count(p.log.String(), "traces cannot be sent"), p.log.String())
 			})

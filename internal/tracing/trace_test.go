@@ -86,8 +86,8 @@ func TestAHedgedLookupIsATraceOfLookupGroupAndAttempts(t *testing.T) {
 			"http.request.method": "HEAD", "http.route": "/v1/{keyspace}/{table}/{key}", "http.response.status_code": int64(http.StatusOK)}},
 	}
 	for _, protocol := range []string{"grpc", "http/protobuf"} {
-		for door, d := range asks {
-			t.Run(protocol+" "+door, func(t *testing.T) {
+		for endpoint, d := range asks {
+			t.Run(protocol+" "+endpoint, func(t *testing.T) {
 				c := collect(t, protocol)
 				t.Setenv("OTEL_SERVICE_NAME", "shop-proxy")
 				t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")

@@ -1,6 +1,6 @@
-// Package tracing records a share of the lookups as OpenTelemetry traces, and sends
-// them by OTLP to where the standard environment variables say. It decides which
-// lookups are recorded, and what of them leaves the proxy: never a key.
+// Package tracing decides which lookups are recorded as OpenTelemetry traces, and
+// what of them leaves the proxy: never a key. It sends them by OTLP to where the
+// standard environment variables say.
 package tracing
 
 import (
@@ -43,7 +43,7 @@ type Tracer struct {
 }
 
 // New returns the Tracer that the environment asks for, nil when it asks for none.
-// See README.md for the variables. What makes no sense there is logged and its
+// See deploy/observability.md for the variables. What makes no sense there is logged and its
 // default used, so that a mistake in it, which may have been made for a whole
 // platform, does not keep the proxy from starting. The error is that of an exporter
 // that cannot be made. It neither connects nor waits.
@@ -164,4 +164,6 @@ const (
 	outcomeKey    = attribute.Key("qosproxy.outcome")
 	hedgeAfterKey = attribute.Key("qosproxy.hedge_after")
 	notHedgedKey  = attribute.Key("qosproxy.not_hedged")
+	// statementKeysKey is of attempts that shared a statement with other lookups.
+	statementKeysKey = attribute.Key("qosproxy.statement_keys")
 )

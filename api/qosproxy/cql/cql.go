@@ -1,6 +1,6 @@
-// Package cql decodes the rows of a lookup with Lookup.CQL by gocql, the driver of
-// Apache Cassandra: into the Go types, and by the Unmarshalers, that a program
-// which used gocql before has already.
+// Package cql decides which Go values the raw cells of a lookup with Lookup.CQL
+// become: those of gocql, the driver of Apache Cassandra, with the types and
+// Unmarshalers that a program which used gocql already has.
 package cql
 
 import (

@@ -1096,7 +1096,8 @@ func (x *DescribeRingRequest) GetIncludeRanges() bool {
 // DescribeRingResponse answers a DescribeRingRequest.
 type DescribeRingResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The hosts of the cluster.
+	// The hosts that hold a replica of a keyspace of the response. A client whose
+	// tables are not limited gets every host of the cluster.
 	Hosts []*Host `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
 	// The datacenter whose replicas are asked; empty when it is all of them.
 	LocalDatacenter string `protobuf:"bytes,2,opt,name=local_datacenter,json=localDatacenter,proto3" json:"local_datacenter,omitempty"`
@@ -1831,7 +1832,15 @@ type Plan struct {
 	Hosts []*PlannedHost `protobuf:"bytes,3,rep,name=hosts,proto3" json:"hosts,omitempty"`
 	// Whether so many hosts were late that the proxy took it for load: then no host
 	// is avoided for being slow, and nothing is hedged.
-	Stressed      bool `protobuf:"varint,4,opt,name=stressed,proto3" json:"stressed,omitempty"`
+	Stressed bool `protobuf:"varint,4,opt,name=stressed,proto3" json:"stressed,omitempty"`
+	// How long a statement on the table takes besides its keys, as learned from answers;
+	// unset until enough were seen.
+	StatementCost *durationpb.Duration `protobuf:"bytes,5,opt,name=statement_cost,json=statementCost,proto3" json:"statement_cost,omitempty"`
+	// How long each key of a statement takes, learned in the same way.
+	KeyCost *durationpb.Duration `protobuf:"bytes,6,opt,name=key_cost,json=keyCost,proto3" json:"key_cost,omitempty"`
+	// How many keys a group may have, by these costs or by max_keys_per_group; 0 while
+	// the planner decides by the number of keys.
+	GroupSize     int32 `protobuf:"varint,7,opt,name=group_size,json=groupSize,proto3" json:"group_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1894,15 +1903,36 @@ func (x *Plan) GetStressed() bool {
 	return false
 }
 
+func (x *Plan) GetStatementCost() *durationpb.Duration {
+	if x != nil {
+		return x.StatementCost
+	}
+	return nil
+}
+
+func (x *Plan) GetKeyCost() *durationpb.Duration {
+	if x != nil {
+		return x.KeyCost
+	}
+	return nil
+}
+
+func (x *Plan) GetGroupSize() int32 {
+	if x != nil {
+		return x.GroupSize
+	}
+	return 0
+}
+
 // PlannedHost is a replica of some key of a plan.
 type PlannedHost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The host.
 	Host *Host `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
-	// Why it is asked only for keys that have no other replica: suspect (it owes an
-	// answer for too long), stalled (it answers nothing while others do), probing (it
-	// was suspect and has yet to show that it is well), ejected (it failed again and
-	// again) or full (it owes as many answers as it may). Empty when it is not
+	// Why it is asked only for keys that have no other replica: suspect (an answer of
+	// it is late), stalled (it answers nothing while others do), probing (it was
+	// suspect and must answer probes first), ejected (it failed again and again) or
+	// full (as many of its answers are outstanding as may be). Empty when it is not
 	// avoided.
 	Avoided       string `protobuf:"bytes,2,opt,name=avoided,proto3" json:"avoided,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2096,7 +2126,7 @@ type Attempt struct {
 	// Why its keys were not asked of other replicas although it was late: budget (the
 	// hedge budget was spent), load (so much was late that hedges would have added to
 	// it), deadline (too little time was left) or replicas (every other one had been
-	// asked, or owed too many answers). Empty when they were, or it was not late.
+	// asked, or had too many answers outstanding). Empty when they were, or it was not late.
 	NotHedged     string `protobuf:"bytes,9,opt,name=not_hedged,json=notHedged,proto3" json:"not_hedged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2395,12 +2425,16 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\x04plan\x18\x01 \x01(\v2\x11.qosproxy.v1.PlanR\x04plan\x120\n" +
 	"\battempts\x18\x02 \x03(\v2\x14.qosproxy.v1.AttemptR\battempts\x125\n" +
 	"\bdeadline\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12>\n" +
-	"\rsoft_deadline\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\fsoftDeadline\"\xb2\x01\n" +
+	"\rsoft_deadline\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\fsoftDeadline\"\xc9\x02\n" +
 	"\x04Plan\x12+\n" +
 	"\x04keys\x18\x01 \x03(\v2\x17.qosproxy.v1.PlannedKeyR\x04keys\x121\n" +
 	"\x06groups\x18\x02 \x03(\v2\x19.qosproxy.v1.PlannedGroupR\x06groups\x12.\n" +
 	"\x05hosts\x18\x03 \x03(\v2\x18.qosproxy.v1.PlannedHostR\x05hosts\x12\x1a\n" +
-	"\bstressed\x18\x04 \x01(\bR\bstressed\"N\n" +
+	"\bstressed\x18\x04 \x01(\bR\bstressed\x12@\n" +
+	"\x0estatement_cost\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\rstatementCost\x124\n" +
+	"\bkey_cost\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\akeyCost\x12\x1d\n" +
+	"\n" +
+	"group_size\x18\a \x01(\x05R\tgroupSize\"N\n" +
 	"\vPlannedHost\x12%\n" +
 	"\x04host\x18\x01 \x01(\v2\x11.qosproxy.v1.HostR\x04host\x12\x18\n" +
 	"\aavoided\x18\x02 \x01(\tR\aavoided\"c\n" +
@@ -2558,28 +2592,30 @@ var file_qosproxy_v1_qosproxy_proto_depIdxs = []int32{
 	27, // 36: qosproxy.v1.Plan.keys:type_name -> qosproxy.v1.PlannedKey
 	28, // 37: qosproxy.v1.Plan.groups:type_name -> qosproxy.v1.PlannedGroup
 	26, // 38: qosproxy.v1.Plan.hosts:type_name -> qosproxy.v1.PlannedHost
-	30, // 39: qosproxy.v1.PlannedHost.host:type_name -> qosproxy.v1.Host
-	30, // 40: qosproxy.v1.PlannedGroup.host:type_name -> qosproxy.v1.Host
-	2,  // 41: qosproxy.v1.Attempt.kind:type_name -> qosproxy.v1.AttemptKind
-	31, // 42: qosproxy.v1.Attempt.start:type_name -> google.protobuf.Duration
-	31, // 43: qosproxy.v1.Attempt.end:type_name -> google.protobuf.Duration
-	3,  // 44: qosproxy.v1.Attempt.outcome:type_name -> qosproxy.v1.AttemptOutcome
-	31, // 45: qosproxy.v1.Attempt.hedge_after:type_name -> google.protobuf.Duration
-	4,  // 46: qosproxy.v1.QosProxy.BatchGet:input_type -> qosproxy.v1.BatchGetRequest
-	6,  // 47: qosproxy.v1.QosProxy.StreamBatchGet:input_type -> qosproxy.v1.StreamBatchGetRequest
-	11, // 48: qosproxy.v1.QosProxy.Explain:input_type -> qosproxy.v1.ExplainRequest
-	13, // 49: qosproxy.v1.QosProxy.DescribeRing:input_type -> qosproxy.v1.DescribeRingRequest
-	17, // 50: qosproxy.v1.QosProxy.ListTables:input_type -> qosproxy.v1.ListTablesRequest
-	5,  // 51: qosproxy.v1.QosProxy.BatchGet:output_type -> qosproxy.v1.BatchGetResponse
-	7,  // 52: qosproxy.v1.QosProxy.StreamBatchGet:output_type -> qosproxy.v1.StreamBatchGetResponse
-	12, // 53: qosproxy.v1.QosProxy.Explain:output_type -> qosproxy.v1.ExplainResponse
-	14, // 54: qosproxy.v1.QosProxy.DescribeRing:output_type -> qosproxy.v1.DescribeRingResponse
-	18, // 55: qosproxy.v1.QosProxy.ListTables:output_type -> qosproxy.v1.ListTablesResponse
-	51, // [51:56] is the sub-list for method output_type
-	46, // [46:51] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	31, // 39: qosproxy.v1.Plan.statement_cost:type_name -> google.protobuf.Duration
+	31, // 40: qosproxy.v1.Plan.key_cost:type_name -> google.protobuf.Duration
+	30, // 41: qosproxy.v1.PlannedHost.host:type_name -> qosproxy.v1.Host
+	30, // 42: qosproxy.v1.PlannedGroup.host:type_name -> qosproxy.v1.Host
+	2,  // 43: qosproxy.v1.Attempt.kind:type_name -> qosproxy.v1.AttemptKind
+	31, // 44: qosproxy.v1.Attempt.start:type_name -> google.protobuf.Duration
+	31, // 45: qosproxy.v1.Attempt.end:type_name -> google.protobuf.Duration
+	3,  // 46: qosproxy.v1.Attempt.outcome:type_name -> qosproxy.v1.AttemptOutcome
+	31, // 47: qosproxy.v1.Attempt.hedge_after:type_name -> google.protobuf.Duration
+	4,  // 48: qosproxy.v1.QosProxy.BatchGet:input_type -> qosproxy.v1.BatchGetRequest
+	6,  // 49: qosproxy.v1.QosProxy.StreamBatchGet:input_type -> qosproxy.v1.StreamBatchGetRequest
+	11, // 50: qosproxy.v1.QosProxy.Explain:input_type -> qosproxy.v1.ExplainRequest
+	13, // 51: qosproxy.v1.QosProxy.DescribeRing:input_type -> qosproxy.v1.DescribeRingRequest
+	17, // 52: qosproxy.v1.QosProxy.ListTables:input_type -> qosproxy.v1.ListTablesRequest
+	5,  // 53: qosproxy.v1.QosProxy.BatchGet:output_type -> qosproxy.v1.BatchGetResponse
+	7,  // 54: qosproxy.v1.QosProxy.StreamBatchGet:output_type -> qosproxy.v1.StreamBatchGetResponse
+	12, // 55: qosproxy.v1.QosProxy.Explain:output_type -> qosproxy.v1.ExplainResponse
+	14, // 56: qosproxy.v1.QosProxy.DescribeRing:output_type -> qosproxy.v1.DescribeRingResponse
+	18, // 57: qosproxy.v1.QosProxy.ListTables:output_type -> qosproxy.v1.ListTablesResponse
+	53, // [53:58] is the sub-list for method output_type
+	48, // [48:53] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_qosproxy_v1_qosproxy_proto_init() }

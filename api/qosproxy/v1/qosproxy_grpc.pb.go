@@ -76,7 +76,9 @@ type QosProxyClient interface {
 	// nothing.
 	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
 	// DescribeRing returns the hosts of the cluster and which share of each
-	// keyspace they hold.
+	// keyspace they hold, as far as the client may read a table of the keyspace.
+	// One call is answered at a time; others get RESOURCE_EXHAUSTED with the time
+	// to wait.
 	DescribeRing(ctx context.Context, in *DescribeRingRequest, opts ...grpc.CallOption) (*DescribeRingResponse, error)
 	// ListTables returns the tables that may be read through this proxy.
 	ListTables(ctx context.Context, in *ListTablesRequest, opts ...grpc.CallOption) (*ListTablesResponse, error)
@@ -196,7 +198,9 @@ type QosProxyServer interface {
 	// nothing.
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
 	// DescribeRing returns the hosts of the cluster and which share of each
-	// keyspace they hold.
+	// keyspace they hold, as far as the client may read a table of the keyspace.
+	// One call is answered at a time; others get RESOURCE_EXHAUSTED with the time
+	// to wait.
 	DescribeRing(context.Context, *DescribeRingRequest) (*DescribeRingResponse, error)
 	// ListTables returns the tables that may be read through this proxy.
 	ListTables(context.Context, *ListTablesRequest) (*ListTablesResponse, error)

@@ -1,5 +1,5 @@
-// Command sbom writes the CycloneDX bill of materials of a Go binary: the modules that
-// Go noted in it, and so what is in it and not what might be.
+// Command sbom writes the CycloneDX bill of materials of a Go binary. It lists the
+// modules that Go noted in the binary, so it has what is in it and not what might be.
 package main
 
 import (

@@ -20,11 +20,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
-{{/* The configuration file: config, over what the shape sets. */}}
+{{/* The configuration file: what the shape sets, overridden by config. */}}
 {{- define "qosproxy.config" -}}
 {{- $shape := dict "listen" (dict "grpc" "0.0.0.0:50051" "http" "0.0.0.0:8080" "admin" "0.0.0.0:8081") }}
 {{- if eq .Values.shape "sidecar" }}
-{{- /* A sidecar is stopped after the application: nobody is left to notice. */}}
+{{- /* A sidecar is stopped after its application, so nobody has to notice. */}}
 {{- $shape = dict
     "cassandra" (dict "connections_per_host" 1)
     "listen" (dict "grpc" "unix:///run/qosproxy/grpc.sock" "http" "127.0.0.1:8080" "admin" "0.0.0.0:8081")
@@ -33,13 +33,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- mergeOverwrite $shape (deepCopy .Values.config) | toYaml }}
 {{- end }}
 
-{{/* The port of the listener in .door, empty without. */}}
+{{/* The port of .listener; empty for a unix socket or none. */}}
 {{- define "qosproxy.port" -}}
-{{- $address := get (get (include "qosproxy.config" .root | fromYaml) "listen") .door }}
+{{- $address := get (get (include "qosproxy.config" .root | fromYaml) "listen") .listener }}
 {{- if and $address (not (hasPrefix "unix:" $address)) }}{{ regexFind "[0-9]+$" $address }}{{ end }}
 {{- end }}
 
-{{/* What both shapes have of the container. */}}
+{{/* The part of the container that both shapes share. */}}
 {{- define "qosproxy.container" -}}
 name: qosproxy
 image: {{ include "qosproxy.image" . }}
@@ -81,7 +81,7 @@ securityContext:
   seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
-{{/* Of the probes, when the admin listener has TLS. */}}
+{{/* The scheme of the probes when the admin listener has TLS. */}}
 {{- define "qosproxy.scheme" -}}
 {{- $listen := get (include "qosproxy.config" . | fromYaml) "listen" }}
 {{- if dig "tls" "admin" "cert_file" "" $listen }}, scheme: HTTPS{{ end }}

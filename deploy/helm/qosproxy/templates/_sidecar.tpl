@@ -14,7 +14,7 @@ group of the socket.
 {{ include "qosproxy.container" . }}
 restartPolicy: Always
 ports:
-  - {name: admin, containerPort: {{ include "qosproxy.port" (dict "root" . "door" "admin") }}}
+  - {name: admin, containerPort: {{ include "qosproxy.port" (dict "root" . "listener" "admin") }}}
 resources:
   {{- .Values.resources | default (dict "requests" (dict "cpu" "500m" "memory" "128Mi") "limits" (dict "memory" "256Mi")) | toYaml | nindent 2 }}
 volumeMounts:

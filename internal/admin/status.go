@@ -1,0 +1,61 @@
+package admin
+
+import (
+	"net/http"
+	"time"
+)
+
+// statusRing is the ring in a few numbers.
+type statusRing struct {
+	Hosts     int      `json:"hosts"`
+	LocalDC   string   `json:"local_dc,omitempty"`
+	Keyspaces []string `json:"keyspaces"`
+}
+
+// statusPage is the answer of /status as JSON.
+type statusPage struct {
+	Version   string      `json:"version,omitempty"`
+	Started   time.Time   `json:"started"`
+	UptimeSec float64     `json:"uptime_seconds"`
+	Ready     bool        `json:"ready"`
+	Reason    string      `json:"reason,omitempty"`
+	Ring      *statusRing `json:"ring"`
+	Tables    []string    `json:"tables"`
+	Hosts     any         `json:"hosts,omitempty"`
+	SLA       any         `json:"sla,omitempty"`
+	Config    any         `json:"config,omitempty"`
+	Admission any         `json:"admission,omitempty"`
+}
+
+// serveStatus shows the proxy as JSON, or to a browser as a page.
+func (p *pages) serveStatus(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Vary", "Accept")
+	if p.deps.Board != nil && wantsHTML(r) {
+		servePart(w, "page.html")
+		return
+	}
+	reason := p.deps.NotReady()
+	page := statusPage{
+		Version:   p.cfg.Version,
+		Started:   p.started.UTC(),
+		UptimeSec: time.Since(p.started).Seconds(),
+		Ready:     reason == "",
+		Reason:    reason,
+		Tables:    []string{},
+	}
+	if r := p.deps.Lookup.Ring(); r != nil {
+		page.Ring = &statusRing{Hosts: r.Len(), LocalDC: r.LocalDC(), Keyspaces: r.Keyspaces()}
+	}
+	for _, t := range p.deps.Lookup.Tables() {
+		page.Tables = append(page.Tables, t.Schema.String())
+	}
+	for _, part := range []struct {
+		into *any
+		ask  func() any
+	}{{&page.Hosts, p.deps.Hosts}, {&page.SLA, p.deps.SLA}, {&page.Config, p.deps.Config}, {&page.Admission, p.deps.Admission}} {
+		if part.ask != nil {
+			*part.into = part.ask()
+		}
+	}
+	writeIndented(w, page)
+}

@@ -1,0 +1,116 @@
+package admission
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// answers are Lookups that answer each key with a status, and note what is in-flight.
+type answers struct {
+	controller *Controller
+	statuses   []partition.Status
+	inflight   int
+}
+
+func (a *answers) Get(context.Context, *lookup.Request) (*lookup.Response, error) {
+	a.inflight = a.controller.Status().InflightKeys
+	resp := &lookup.Response{}
+	for _, s := range a.statuses {
+		resp.Results = append(resp.Results, partition.Result{Status: s})
+	}
+	return resp, nil
+}
+
+func (a *answers) Stream(ctx context.Context, req *lookup.Request, emit func(int, partition.Result) error) (lookup.Stats, error) {
+	resp, _ := a.Get(ctx, req)
+	for i, r := range resp.Results {
+		if err := emit(i, r); err != nil {
+			return lookup.Stats{}, err
+		}
+	}
+	return resp.Stats, nil
+}
+
+func TestALookupHoldsItsPermitUntilTheHostsHaveAnswered(t *testing.T) {
+	c, err := New(Config{Limits: DefaultLimits()})
+	require.NoError(t, err)
+	req := &lookup.Request{
+		Table: &lookup.Table{Schema: schema.NewTable("ks", "t", "", nil), Settings: &lookup.Settings{Timeout: time.Second}},
+		Keys:  make([]partition.Key, 2),
+	}
+	next := &answers{controller: c, statuses: []partition.Status{partition.Found, partition.NotFound}}
+	admitted := NewAdmitted(next, c)
+
+	resp, err := admitted.Get(t.Context(), req)
+	require.NoError(t, err)
+	assert.Len(t, resp.Results, 2)
+	assert.Equal(t, 2, next.inflight)
+	assert.Zero(t, c.Status().InflightKeys)
+
+	next.inflight = 0
+	emitted := 0
+	_, err = admitted.Stream(t.Context(), req, func(int, partition.Result) error { emitted++; return nil })
+	require.NoError(t, err)
+	assert.Equal(t, 2, emitted)
+	assert.Equal(t, 2, next.inflight)
+	assert.Zero(t, c.Status().InflightKeys)
+
+	next.inflight = 0
+	_, err = admitted.Stream(t.Context(), req, func(int, partition.Result) error { return context.Canceled })
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.Equal(t, 2, next.inflight)
+	assert.Zero(t, c.Status().InflightKeys, "also after an error")
+}
+
+func TestARefusedLookupAsksNobody(t *testing.T) {
+	c, err := New(Config{Limits: DefaultLimits()})
+	require.NoError(t, err)
+	all, err := c.Admit(Ask{Table: "ks.t", Keys: 1 << 20})
+	require.NoError(t, err)
+	defer all.Release(Outcome{})
+	req := &lookup.Request{
+		Table: &lookup.Table{Schema: schema.NewTable("ks", "t", "", nil), Settings: &lookup.Settings{Timeout: time.Second}},
+		Keys:  make([]partition.Key, 2),
+	}
+	next := &answers{controller: c}
+	admitted := NewAdmitted(next, c)
+	_, err = admitted.Get(t.Context(), req)
+	assert.ErrorAs(t, err, new(*Refusal))
+	_, err = admitted.Stream(t.Context(), req, func(int, partition.Result) error { return nil })
+	assert.ErrorAs(t, err, new(*Refusal))
+	assert.Zero(t, next.inflight)
+
+	req.Keys = nil
+	_, err = admitted.Get(t.Context(), req)
+	assert.NoError(t, err, "without keys it is the service that refuses")
+}
+
+func TestWhatAdmissionIsTold(t *testing.T) {
+	told := func(most int, results ...partition.Result) (o Outcome) {
+		for i := range results {
+			o.add(&results[i], most)
+		}
+		return o
+	}
+	of := func(s ...partition.Status) (out []partition.Result) {
+		for _, s := range s {
+			out = append(out, partition.Result{Status: s})
+		}
+		return out
+	}
+	assert.Equal(t, Outcome{Answered: 2, Late: 2, Bytes: 1000}, told(1000, of(partition.Found, partition.NotFound, partition.TimedOut, partition.Shed,
+		partition.Unavailable, partition.Failed, partition.TooLarge)...), "what is too large is as much as an answer may have")
+	assert.Equal(t, Outcome{Answered: 2, Bytes: 500}, told(1000,
+		partition.Result{Status: partition.Found, Bytes: 300}, partition.Result{Status: partition.Found, Bytes: 200}))
+	assert.Equal(t, Outcome{}, told(1000,
+		partition.Result{Status: partition.Shed, Err: lookup.ErrOptionalShed}, partition.Result{Status: partition.TimedOut, Err: lookup.ErrSoftDeadline}),
+		"keys that the caller did without say nothing about the hosts")
+}

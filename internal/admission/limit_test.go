@@ -1,0 +1,251 @@
+package admission
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/qosproxy/qosproxy/internal/identity"
+)
+
+var (
+	person  = &identity.Client{Name: "person", Priority: identity.Interactive}
+	service = &identity.Client{Name: "service", Priority: identity.Standard}
+	job     = &identity.Client{Name: "job", Priority: identity.Batch}
+)
+
+// long leaves a test of very many lookups out of the race detector's run.
+func long(t *testing.T) {
+	t.Helper()
+	if underRace {
+		t.Skip("takes too long under the race detector")
+	}
+}
+
+// bubble runs a test in virtual time: as configured by default it must hold, with the
+// configuration of a control it must not.
+func bubble(t *testing.T, controls map[string]configured, holds func(t *testing.T, change configured) bool) {
+	t.Helper()
+	t.Run("as it is", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { assert.True(t, holds(t, nil)) })
+	})
+	for name, change := range controls {
+		t.Run("control: "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { assert.False(t, holds(t, change)) })
+		})
+	}
+}
+
+var noLimit = map[string]configured{"no limit": unlimited}
+
+// tooLow is a limit that never gives way.
+func tooLow(cfg *Config) { cfg.Limits.MinConcurrency, cfg.Limits.MaxConcurrency = 100, 100 }
+
+var lowLimit = map[string]configured{"a limit far too low": tooLow}
+
+func TestTenfoldOverloadKeepsItsGoodput(t *testing.T) {
+	for keys, callers := range map[int][]*identity.Client{50: {person, service, job}, 10: {person}} {
+		for _, who := range callers {
+			t.Run(fmt.Sprintf("%s, %d keys", who.Name, keys), func(t *testing.T) {
+				long(t)
+				bubble(t, noLimit, func(t *testing.T, change configured) bool {
+					best, full := peak(t, keys), capacity(keys)
+					s := newSim(t, change)
+					during := between(s.run(15*second, caller{who: who, keys: keys, rate: func(at time.Duration) float64 {
+						if at < 5*second {
+							return 0.5 * full
+						}
+						return 10 * full
+					}}), 5*second, 15*second)
+					good, shed := count(during)
+					t.Logf("peak %.0f/s, goodput %.0f/s, %.4f of the admitted in time, shed %d of %d", best, float64(good)/10, admitted(during), shed, len(during))
+					settled := between(during, 6*second, 15*second)
+					t.Logf("after the first second %.4f", admitted(settled))
+					return float64(good)/10 >= 0.9*best && admitted(during) >= 0.92
+				})
+			})
+		}
+	}
+}
+
+// TestOverloadOfAnIdleProxyKeepsItsGoodput has no load before.
+func TestOverloadOfAnIdleProxyKeepsItsGoodput(t *testing.T) {
+	long(t)
+	bubble(t, noLimit, func(t *testing.T, change configured) bool {
+		best := peak(t, 50)
+		s := newSim(t, change)
+		all := s.run(10*second, caller{who: service, keys: 50, rate: steady(10 * capacity(50))})
+		good, _ := count(all)
+		t.Logf("peak %.0f/s, goodput %.0f/s, %.4f of the admitted in time", best, float64(good)/10, admitted(all))
+		return float64(good)/10 >= 0.9*best && admitted(all) >= 0.92
+	})
+}
+
+func TestRecoversFromOverload(t *testing.T) {
+	bubble(t, noLimit, func(t *testing.T, change configured) bool {
+		full := capacity(50)
+		s := newSim(t, change)
+		all := s.run(50*second, caller{who: service, keys: 50, rate: func(at time.Duration) float64 {
+			if at < 30*second {
+				return 3 * full
+			}
+			return 0.7 * full
+		}})
+		for at := 30 * second; at < 35*second; at += second {
+			t.Logf("in time in second %s: %.4f", at, inSLA(between(all, at, at+second)))
+		}
+		after := between(all, 32*second, 50*second)
+		t.Logf("in time then: %.4f", inSLA(after))
+		return inSLA(after) >= 0.995 && inSLA(between(all, 0, 30*second)) > 0.25
+	})
+}
+
+// TestOverloadInWavesKeepsItsGoodput has the load fall between overloads.
+func TestOverloadInWavesKeepsItsGoodput(t *testing.T) {
+	long(t)
+	bubble(t, noLimit, func(t *testing.T, change configured) bool {
+		best, full := peak(t, 50), capacity(50)
+		s := newSim(t, change)
+		all := s.run(27*second, caller{who: person, keys: 50, rate: func(at time.Duration) float64 {
+			if at/(3*second)%3 == 2 {
+				return 10 * full
+			}
+			return 0.7 * full
+		}})
+		held := true
+		for at := 6 * second; at < 27*second; at += 9 * second {
+			wave := between(all, at, at+3*second)
+			good, _ := count(wave)
+			before := inSLA(between(all, at-5*second, at))
+			t.Logf("goodput %.0f of %.0f/s, %.4f of the admitted in time, before %.4f", float64(good)/3, best, admitted(wave), before)
+			held = held && float64(good)/3 >= 0.8*best && before > 0.99
+		}
+		return held
+	})
+}
+
+// hosts are how many times slower than usual the hosts are. Of the slow ones some seven
+// lookups are all that may be in-flight.
+var hosts = map[string]float64{"hosts as usual": 1, "slow hosts": 4, noisy: 4}
+
+// noisy are slow hosts by a quota of their CPU, of which some pause.
+const noisy = "noisy hosts"
+
+// settled is when the limit has been found that such hosts keep up with.
+const settled = 5 * second
+
+func TestPrioritiesAreKeptInOrder(t *testing.T) {
+	for name, low := range map[string]*identity.Client{"standard": service, "batch": job} {
+		for speed, slow := range hosts {
+			t.Run(name+", "+speed, func(t *testing.T) {
+				long(t)
+				var alike configured = func(*Config) {}
+				bubble(t, map[string]configured{"no limit": unlimited, "one priority": alike}, func(t *testing.T, change configured) bool {
+					full := capacity(50) / slow
+					s := newSim(t, change)
+					s.slow = slow
+					if speed == noisy {
+						s.noisy(65 * second)
+					}
+					crowd := *low
+					if change != nil { // as with all alike, whatever the limit
+						crowd = identity.Client{Name: low.Name, Priority: person.Priority}
+					}
+					who := *person
+					if change != nil {
+						who.Name = crowd.Name
+					}
+					all := between(s.run(65*second,
+						caller{who: &who, keys: 50, rate: steady(0.5 * full)},
+						caller{who: &crowd, keys: 60, rate: steady(5 * full)}), settled, 65*second)
+					high, rest := all, all
+					if change == nil {
+						high, rest = of(all, person.Name), of(all, low.Name)
+					}
+					good, _ := count(all)
+					_, shed := count(high)
+					t.Logf("in time: interactive %.4f (%d refused of %d), %s %.4f, goodput %.0f of %.0f/s", inSLA(high), shed, len(high), name, inSLA(rest), float64(good)/60, full)
+					return inSLA(high) >= 0.994 && inSLA(rest) > 0.04
+				})
+			})
+		}
+	}
+}
+
+func TestAGreedyClientDoesNotCrowdOutPoliteOnes(t *testing.T) {
+	// No client has a rate of its own.
+	for _, priority := range []identity.Priority{identity.Interactive, identity.Batch} {
+		for speed, slow := range hosts {
+			t.Run(priority.String()+", "+speed, func(t *testing.T) {
+				long(t)
+				bubble(t, noLimit, func(t *testing.T, change configured) bool {
+					full := capacity(50) / slow
+					callers := []caller{{who: &identity.Client{Name: "greedy", Priority: priority}, keys: 60, rate: steady(5 * full)}}
+					for i := range 9 {
+						callers = append(callers, caller{keys: 50, rate: steady(0.05 * full),
+							who: &identity.Client{Name: fmt.Sprintf("polite-%d", i), Priority: priority}})
+					}
+					s := newSim(t, change)
+					s.slow = slow
+					if speed == noisy {
+						s.noisy(65 * second)
+					}
+					all := between(s.run(65*second, callers...), settled, 65*second)
+					greedy := of(all, "greedy")
+					good, _ := count(all)
+					g, _ := count(greedy)
+					polite := float64(good-g) / float64(len(all)-len(greedy))
+					t.Logf("in time: polite %.4f, greedy %.4f; goodput %.0f of %.0f/s", polite, inSLA(greedy), float64(good)/60, full)
+					return polite >= 0.99 && float64(good)/60 >= 0.75*full
+				})
+			})
+		}
+	}
+}
+
+// TestCallersThatWaitLongAreHeldToTheSLOInOverload is of callers that wait for 10 s.
+func TestCallersThatWaitLongAreHeldToTheSLOInOverload(t *testing.T) {
+	bubble(t, noLimit, func(t *testing.T, change configured) bool {
+		s := newSim(t, change)
+		all := between(s.run(20*second, caller{who: service, keys: 50, rate: steady(3 * capacity(50)), deadline: 10 * second}), 3*second, 20*second)
+		good, _ := count(all)
+		t.Logf("goodput %.0f of %.0f/s, %.4f of the admitted in time", float64(good)/17, capacity(50), admitted(all))
+		return float64(good)/17 > 0.9*capacity(50) && admitted(all) >= 0.92
+	})
+}
+
+// TestLookupsThatDoNotEndLowerTheLimit is of hosts that are all stalled, for callers that wait
+// for ten seconds, and of the time after.
+func TestLookupsThatDoNotEndLowerTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newController(t, nil)
+		ask := func() *Permit {
+			p, err := c.Admit(Ask{Client: service, Table: shop, Keys: 20, Deadline: time.Now().Add(10 * second)})
+			if err != nil {
+				return nil
+			}
+			return p
+		}
+		var stalled []*Permit
+		for range 2 { // a second sample must be late as well
+			for range 2 * enough {
+				stalled = append(stalled, ask())
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		assert.Nil(t, ask(), "nobody has been answered, and all are overdue")
+		assert.Less(t, c.Status().LimitKeys, 2*2*enough*20)
+		for _, p := range stalled {
+			p.Release(Outcome{Answered: 20})
+		}
+		for range 1500 {
+			p := ask()
+			time.Sleep(10 * time.Millisecond)
+			p.Release(Outcome{Answered: 20})
+		}
+		assert.Equal(t, DefaultLimits().MaxConcurrency, c.Status().LimitKeys)
+	})
+}

@@ -1,0 +1,81 @@
+package cassandra
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// countedConn counts the reads of a connection.
+type countedConn struct {
+	net.Conn
+	reads, deadlines int
+}
+
+func (c *countedConn) Read(p []byte) (int, error) { c.reads++; return c.Conn.Read(p) }
+
+func (c *countedConn) SetReadDeadline(t time.Time) error {
+	c.deadlines++
+	return c.Conn.SetReadDeadline(t)
+}
+
+func TestBufferedConnReadsAllThatIsThere(t *testing.T) {
+	host, proxy := net.Pipe()
+	counted := &countedConn{Conn: proxy}
+	c := newBufferedConn(counted)
+	sent := make([]byte, 3*readBytes)
+	for i := range sent {
+		sent[i] = byte(i * 31 >> 3)
+	}
+	go func() {
+		for _, part := range [][]byte{sent[:13000], sent[13000:]} {
+			_, _ = host.Write(part)
+		}
+		_ = host.Close()
+	}()
+
+	// An answer as the driver reads it: header, payload and checksum.
+	got := make([]byte, len(sent))
+	for _, span := range [][2]int{{0, 6}, {6, 12996}, {12996, 13000}} {
+		_, err := io.ReadFull(c, got[span[0]:span[1]])
+		require.NoError(t, err)
+	}
+	assert.Equal(t, 1, counted.reads, "one read for the whole answer")
+	_, err := io.ReadFull(c, got[13000:])
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(sent, got), "what came is what was sent")
+	_, err = c.Read(got)
+	assert.ErrorIs(t, err, io.EOF)
+}
+
+func TestBufferedConnKeepsDeadlines(t *testing.T) {
+	host, proxy := net.Pipe()
+	defer host.Close()
+	counted := &countedConn{Conn: proxy}
+	c := newBufferedConn(counted)
+	for range 5 {
+		require.NoError(t, c.SetReadDeadline(time.Time{}))
+	}
+	assert.Equal(t, 1, counted.deadlines, "no deadline is said once")
+
+	timesOut := func() {
+		t.Helper()
+		_, err := c.Read(make([]byte, 1))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	}
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(-time.Second)))
+	timesOut()
+	require.NoError(t, c.SetReadDeadline(time.Time{}))
+	require.NoError(t, c.SetDeadline(time.Now().Add(-time.Second)))
+	timesOut()
+	require.NoError(t, c.SetReadDeadline(time.Time{}))
+	go func() { _, _ = host.Write([]byte{7}) }()
+	_, err := c.Read(make([]byte, 1))
+	require.NoError(t, err, "a deadline ends")
+}

@@ -1,0 +1,102 @@
+package cassandra
+
+import (
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+const (
+	// maxColumnSets is how many sets of columns of one table are selected as they were
+	// asked. Each is two prepared statements on every node: for one key and for many.
+	maxColumnSets = 32
+	// columnSetMemory is how long a set keeps its place after it was last asked for. It
+	// bounds how many new statements clients can cause in a time, and not only how many
+	// are known at once.
+	columnSetMemory = time.Hour
+)
+
+// columnSets remembers which sets of columns were asked for, so that their number, which
+// clients decide, does not decide the number of prepared statements. The zero value is
+// ready for use.
+type columnSets struct {
+	byTable sync.Map // of [2]string, keyspace and name, to *tableSets
+	// whole counts the sub-queries that read more columns than were asked for.
+	whole atomic.Uint64
+}
+
+// tableSets are the sets of one table that have a place: when each was last asked for, by
+// its hash. Two sets of the same hash share a place, which costs no more than a statement.
+type tableSets struct {
+	mu   sync.Mutex
+	used map[uint64]time.Time
+}
+
+var columnSetSeed = maphash.MakeSeed()
+
+// selection returns what the statements of a query select: the columns that were asked
+// for, or all that may be read when too many other sets are asked for.
+func (c *columnSets) selection(q *executor.Query, now time.Time) selection {
+	s := newSelection(q)
+	readable := q.Readable
+	if readable == nil {
+		readable = q.Table.Columns
+	}
+	name := [2]string{q.Table.Keyspace, q.Table.Name}
+	known, ok := c.byTable.Load(name)
+	if !ok {
+		known, _ = c.byTable.LoadOrStore(name, &tableSets{used: make(map[uint64]time.Time)})
+	}
+	if known.(*tableSets).admit(hashColumns(s.columns), now) { //nolint:forcetypeassert // nothing else is stored
+		return s
+	}
+	all := wholeSelection(q, readable)
+	if len(all.columns) == len(s.columns) {
+		return s
+	}
+	c.whole.Add(1)
+	return all
+}
+
+// wholeSelection returns the selection of all columns that may be read.
+func wholeSelection(q *executor.Query, readable []schema.Column) selection {
+	s := selectionOf(q, readable)
+	s.whole = true
+	return s
+}
+
+// admit reports whether a set has a place, or gets one: a free one, or that of a set that
+// nobody has asked for in columnSetMemory.
+func (t *tableSets) admit(set uint64, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.used[set]; ok {
+		t.used[set] = now
+		return true
+	}
+	if len(t.used) >= maxColumnSets {
+		for other, at := range t.used {
+			if now.Sub(at) >= columnSetMemory {
+				delete(t.used, other)
+				break
+			}
+		}
+	}
+	if len(t.used) >= maxColumnSets {
+		return false
+	}
+	t.used[set] = now
+	return true
+}
+
+func hashColumns(columns []schema.Column) uint64 {
+	h := uint64(len(columns))
+	for i := range columns {
+		h = h*31 + maphash.String(columnSetSeed, columns[i].Name)
+	}
+	return h
+}

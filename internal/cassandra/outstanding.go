@@ -1,0 +1,131 @@
+package cassandra
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/qosproxy/qosproxy/internal/incident"
+)
+
+// settleLimit is when a request counts as over although nobody said so. The
+// driver says nothing when it closes a connection by its own decision (a host
+// has left the cluster), and may say nothing when an answer and the end of the
+// connection cross. By then a Cassandra with default timeouts has long dropped
+// the work.
+const settleLimit = 60 * time.Second
+
+// outstanding is one sub-query until every request of it has been answered or lost.
+type outstanding struct {
+	open    atomic.Int32
+	settled func()
+	// incidents takes panics; broken is the first, which ends the sub-query whole.
+	incidents *incident.Log
+	broken    atomic.Pointer[incident.Error]
+}
+
+// newOutstanding returns one that the caller holds; settled is called once, by
+// whoever releases it last.
+func newOutstanding(settled func(), incidents *incident.Log) *outstanding {
+	o := &outstanding{settled: settled, incidents: incidents}
+	o.open.Store(1)
+	return o
+}
+
+func (o *outstanding) hold() { o.open.Add(1) }
+
+// release may be called by a goroutine of the driver, which no panic may reach.
+func (o *outstanding) release() {
+	if o.open.Add(-1) == 0 {
+		_ = o.incidents.Run(context.Background(), "end of a read", o.settled)
+	}
+}
+
+// run does a part of the sub-query, in whatever goroutine. Once a part has panicked the
+// sub-query has failed with it, also for what other parts have read.
+func (o *outstanding) run(ctx context.Context, part func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			o.broken.CompareAndSwap(nil, o.incidents.Record(ctx, "read from a host", r))
+		}
+		if broken := o.broken.Load(); broken != nil {
+			err = broken
+		}
+	}()
+	return part()
+}
+
+// stream is one request of a sub-query as the driver's streams see it: a context
+// that the driver hands to streamObserver, which tells the request by it. The
+// requests for further pages use the same stream, one after the other.
+type stream struct {
+	context.Context //nolint:containedctx // it is one: the driver is handed it as such
+	outstanding     *outstanding
+	waiting         atomic.Bool
+	backstop        atomic.Pointer[time.Timer]
+}
+
+type streamKey struct{}
+
+// Value returns the stream itself for streamKey.
+func (s *stream) Value(key any) any {
+	if key == (streamKey{}) {
+		return s
+	}
+	return s.Context.Value(key)
+}
+
+// StreamStarted is called when a request is about to be written.
+func (s *stream) StreamStarted(gocql.ObservedStream) {
+	if s.waiting.CompareAndSwap(false, true) {
+		s.outstanding.hold()
+	}
+}
+
+// StreamFinished is called when the answer is there, however late.
+func (s *stream) StreamFinished(gocql.ObservedStream) { s.end() }
+
+// StreamAbandoned is called when the connection broke before the answer.
+func (s *stream) StreamAbandoned(gocql.ObservedStream) { s.end() }
+
+func (s *stream) end() {
+	if !s.waiting.CompareAndSwap(true, false) {
+		return
+	}
+	if t := s.backstop.Load(); t != nil {
+		t.Stop()
+	}
+	s.outstanding.release()
+}
+
+// leave says that nobody waits for the request any more; err is how it ended
+// for whoever did. A request that is still on its way keeps its sub-query
+// outstanding.
+func (s *stream) leave(err error) {
+	if !s.waiting.Load() {
+		return
+	}
+	if connectionLost(err) {
+		s.end()
+		return
+	}
+	t := time.AfterFunc(settleLimit, s.end)
+	s.backstop.Store(t)
+	if !s.waiting.Load() {
+		t.Stop()
+	}
+}
+
+// streamObserver tells the driver's streams of reads from its own.
+type streamObserver struct{}
+
+// StreamContext returns the stream of a read, or nil for the driver's own
+// requests.
+func (streamObserver) StreamContext(ctx context.Context) gocql.StreamObserverContext {
+	if s, ok := ctx.Value(streamKey{}).(*stream); ok {
+		return s
+	}
+	return nil
+}

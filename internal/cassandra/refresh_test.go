@@ -1,0 +1,95 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/ring"
+)
+
+// told are the definitions of one table ks.t with the column id of that type.
+func told(typ string) definitions {
+	return definitions{
+		keyspaces: []row{{"keyspace_name": "ks", "replication": map[string]string{"class": "SimpleStrategy", "replication_factor": "1"}}},
+		tables:    []row{{"keyspace_name": "ks", "table_name": "t", "id": "1"}},
+		columns:   []row{{"keyspace_name": "ks", "table_name": "t", "column_name": "id", "kind": "partition_key", "position": 0, "type": typ}},
+	}
+}
+
+// typeOf returns the type of the column id in the published schema, empty without one.
+func typeOf(c *Cluster) string {
+	t, ok := c.Schema().Table("ks", "t")
+	if !ok {
+		return ""
+	}
+	return t.Columns[0].Type.String()
+}
+
+// A step that fails once costs one refresh: what was read before it is read again, since
+// it was not published.
+func TestRefreshThatEndsHalfwayIsRepeatedWhole(t *testing.T) {
+	two := hosts(1, 2)
+	apart := hosts(1, 2)
+	apart[1].DC = "elsewhere"
+	twice := hosts(1, 2)
+	twice[1].Tokens = twice[0].Tokens
+	for name, test := range map[string]struct {
+		hosts  []ring.Host
+		broken error
+	}{
+		"the local datacenter is not found":     {hosts: apart},
+		"the ring cannot be built":              {hosts: twice},
+		"the schema cannot be read by the node": {hosts: two, broken: errors.New("no answer")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &Cluster{log: slog.New(slog.DiscardHandler)}
+			refresh := func(hosts []ring.Host, version, typ string, broken error) error {
+				c.keeper.hosts.hosts = hosts
+				next, err := c.next(t.Context(), view{schema: version}, func(_ context.Context, version string) (definitions, string, error) {
+					return told(typ), version, broken
+				})
+				if err != nil {
+					return err
+				}
+				c.publish(next)
+				return nil
+			}
+			require.Error(t, refresh(test.hosts, "v1", "int", test.broken))
+			assert.Nil(t, c.Ring(), "all or nothing")
+			assert.Nil(t, c.Schema(), "all or nothing")
+			require.NoError(t, refresh(two, "v1", "int", nil))
+			require.NotNil(t, c.Ring())
+			require.NotNil(t, c.Schema(), "the first schema is published by the refresh after the one that failed")
+			assert.Equal(t, "int", typeOf(c))
+
+			// The same once something serves: what serves stays until all of it can be replaced.
+			c.keeper.dc = ""
+			require.Error(t, refresh(test.hosts, "v2", "text", test.broken))
+			assert.Equal(t, "int", typeOf(c))
+			require.NoError(t, refresh(two, "v2", "text", nil))
+			assert.Equal(t, "text", typeOf(c))
+		})
+	}
+}
+
+func TestRefreshReadsOnlyASchemaThatIsNew(t *testing.T) {
+	c := &Cluster{log: slog.New(slog.DiscardHandler)}
+	c.keeper.hosts.hosts = hosts(1, 2)
+	reads := 0
+	for _, version := range []string{"v1", "v1", "v2", "v2", "", ""} {
+		next, err := c.next(t.Context(), view{schema: version}, func(_ context.Context, version string) (definitions, string, error) {
+			reads++
+			return told("int"), version, nil
+		})
+		require.NoError(t, err)
+		c.publish(next)
+	}
+	assert.Equal(t, 4, reads, "each version once; without a version always")
+	_, ok := c.Ring().Placement("ks")
+	assert.True(t, ok, "the replication is kept from the refresh that read it")
+}

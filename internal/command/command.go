@@ -1,0 +1,152 @@
+// Package command is what the programs of this repository have in common: how a command
+// line ends, with which exit code and message, and what its arguments may be.
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qosproxy/qosproxy/internal/config"
+	"github.com/qosproxy/qosproxy/internal/terminal"
+)
+
+// The exit codes of every command.
+const (
+	// ExitDone is that of a command that did what it was asked.
+	ExitDone = 0
+	// ExitFailed is that of a command that could not.
+	ExitFailed = 1
+	// ExitUsage is that of a mistake on the command line or in the configuration.
+	ExitUsage = 2
+)
+
+// UntilSignal returns a context that the first SIGINT or SIGTERM cancels: the
+// command ends in good order. A second one ends the process at once, as if it
+// were not handled.
+func UntilSignal() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	// Both are received here. Giving signals back to the system after the first
+	// would lose a second one that comes before that is done.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		second := <-signals
+		signal.Reset(os.Interrupt, syscall.SIGTERM)
+		if s, ok := second.(syscall.Signal); ok {
+			_ = syscall.Kill(os.Getpid(), s)
+		}
+	}()
+	return ctx
+}
+
+// Run executes the command line of a program, without the program's name, and returns the
+// exit code. An error is one line on standard error.
+func Run(ctx context.Context, root *cobra.Command, args []string) int {
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return ExitDone
+	}
+	text := err.Error()
+	if terminal.Is(os.Stderr) {
+		text = config.Explain(err)
+	}
+	fmt.Fprintf(os.Stderr, "%s: %s\n", cmd.CommandPath(), strings.TrimRight(text, "\n"))
+	if _, ok := errors.AsType[*UsageError](err); ok {
+		return ExitUsage
+	}
+	return ExitFailed
+}
+
+// UsageError is a mistake on the command line or in the configuration: exit code 2.
+type UsageError struct{ Err error }
+
+// Error returns the text of the mistake.
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the mistake.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// Usage returns an error as a UsageError.
+func Usage(err error) error { return &UsageError{err} }
+
+// Usagef returns a UsageError with a text as of fmt.Errorf.
+func Usagef(format string, args ...any) error {
+	return Usage(fmt.Errorf(format, args...))
+}
+
+// Root completes the first command of a program: without arguments it shows its help, and
+// an unknown command or flag is a UsageError.
+func Root(root *cobra.Command) *cobra.Command {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return Usagef("unknown command %q; see %s --help", args[0], cmd.CommandPath())
+		}
+		return nil
+	}
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return Usagef("%w; see %s --help", err, cmd.CommandPath())
+	})
+	return root
+}
+
+// Exactly returns a check that the command line has between least and most
+// arguments; most < 0 means no limit. The message shows what is expected.
+func Exactly(least, most int, expected string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || most >= 0 && len(args) > most {
+			return Usagef("expected %s, got %d arguments; see %s --help", expected, len(args), cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// OneOf refuses a value of -o that is not among the allowed ones.
+func OneOf(value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return Usagef("-o %q: use %s", value, strings.Join(allowed, " or "))
+}
+
+// ConfigFlag adds --config.
+func ConfigFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "config", "", "configuration file (default: the documented defaults and QOSPROXY_ environment)")
+}
+
+// LoadConfig reads the configuration of a file, which may be empty, and of the environment.
+// A mistake in it is a UsageError.
+func LoadConfig(file string) (*config.Config, error) {
+	cfg, err := config.Load(file, os.Environ())
+	if err != nil {
+		return nil, Usage(err)
+	}
+	return cfg, nil
+}
+
+// Commit returns the revision that the program was built from: what Go noted of the
+// repository, otherwise what the linker was told, which may be empty, otherwise unknown.
+func Commit(linked string) string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
+	}
+	return cmp.Or(linked, "unknown")
+}

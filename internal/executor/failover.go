@@ -1,0 +1,110 @@
+package executor
+
+import (
+	"slices"
+
+	"github.com/qosproxy/qosproxy/internal/planner"
+)
+
+// failoverLost asks other replicas at once for the keys that were lost, those of each
+// reason together.
+func (r *run) failoverLost() {
+	for len(r.lost) > 0 {
+		reason := r.keys[r.lost[0]].last
+		var keys []int32
+		rest := r.lost[:0]
+		for _, k := range r.lost {
+			if r.keys[k].last == reason {
+				keys = append(keys, k)
+				r.keys[k].missed = false
+			} else {
+				rest = append(rest, k)
+			}
+		}
+		r.lost = rest
+		r.failover(keys, reason)
+	}
+}
+
+// failover asks other replicas at once for keys that were lost for a reason. A key that
+// another attempt is asking, which is not late yet, is left to that one; it takes
+// the place of the first and may itself be hedged.
+func (r *run) failover(keys []int32, reason Reason) {
+	retry := keys[:0:0]
+	for _, k := range keys {
+		ks := &r.keys[k]
+		if ks.done {
+			continue
+		}
+		ks.last = reason
+		if reason != ReasonReadFailure {
+			ks.lastErr = nil
+		}
+		if ks.inFlight > 0 && r.awaited(k) {
+			ks.hedged = ks.reread
+			continue
+		}
+		retry = append(retry, k)
+	}
+	groups, unplaced, _ := r.place(retry)
+	for _, k := range unplaced {
+		switch {
+		case r.mayWait(k):
+			r.waitForHeadroom(k)
+			continue
+		case r.keys[k].full:
+			r.keys[k].last = reasonFull
+		}
+		r.exhaust(k)
+	}
+	for _, g := range groups {
+		r.retry(g, reason)
+	}
+}
+
+// retry sends one group of a fail-over, which is reserved at its host, or as much of it as
+// the budget allows.
+func (r *run) retry(g planner.Group, reason Reason) {
+	if paid := r.executor.policies.mayRetry(r.req.Table, len(g.Keys), reason); paid < len(g.Keys) {
+		r.view.hosts[g.Host].unreserve(len(g.Keys) - paid)
+		r.exhaust(g.Keys[paid:]...)
+		g.Keys = g.Keys[:paid]
+	}
+	if len(g.Keys) == 0 {
+		return
+	}
+	r.send(g.Host, g.Keys, KindFailover)
+	r.executor.metrics.failovers.WithLabelValues(string(reason)).Inc()
+}
+
+// awaited reports whether an attempt that is not late is asking the key.
+func (r *run) awaited(k int32) bool {
+	for _, a := range r.pending {
+		if a.late {
+			continue
+		}
+		if slices.Contains(a.keys, k) {
+			return true
+		}
+	}
+	return false
+}
+
+// exhaust ends keys that nobody else can be asked for, unless an attempt is still
+// in flight.
+func (r *run) exhaust(keys ...int32) {
+	for _, k := range keys {
+		ks := &r.keys[k]
+		if ks.inFlight > 0 {
+			continue
+		}
+		res := verdict(ks.last)
+		if (ks.last == reasonFull || ks.last == ReasonTimeout) && r.tooFew(k) {
+			res = verdict(ReasonUnavailable)
+		}
+		if ks.lastErr != nil {
+			res.Err = ks.lastErr
+		}
+		r.finish(k, res)
+	}
+}

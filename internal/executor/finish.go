@@ -1,0 +1,122 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/partition"
+)
+
+// finish gives a key its result.
+func (r *run) finish(k int32, res partition.Result) {
+	ks := &r.keys[k]
+	if ks.done {
+		return
+	}
+	ks.done = true
+	r.left--
+	r.sink(int(k), res)
+	if ks.inFlight == 0 {
+		return
+	}
+	for _, a := range r.pending {
+		if !slices.Contains(a.keys, k) {
+			continue
+		}
+		if a.open--; a.open == 0 && !a.awaited {
+			r.executor.policies.abandon(a)
+		}
+	}
+}
+
+// expire ends the keys that are still waited for. Results that have come by this moment count.
+func (r *run) expire() {
+	for r.left > 0 && r.takeNext() {
+	}
+	if r.left == 0 {
+		return
+	}
+	if errors.Is(r.ctx.Err(), context.DeadlineExceeded) {
+		r.noHeadroom()
+		r.giveUp()
+	}
+	res := TimedOut(r.ctx, time.Duration(min(r.deadline, r.executor.now())-r.begin))
+	r.unanswered(func(int32) bool { return true }, res)
+}
+
+// giveUp ends the keys that too few replicas can be reached for.
+func (r *run) giveUp() { r.unanswered(r.tooFew, verdict(ReasonUnavailable)) }
+
+// unanswered ends the keys that are still waited for and that a function is true of.
+func (r *run) unanswered(which func(int32) bool, res partition.Result) {
+	var keys []int32
+	for k := range int32(len(r.keys)) {
+		if !r.keys[k].done && which(k) {
+			keys = append(keys, k)
+		}
+	}
+	if len(keys) == 0 {
+		return
+	}
+	for _, a := range r.pending {
+		a.awaited = a.awaited || slices.ContainsFunc(a.keys, func(k int32) bool { return !r.keys[k].done && which(k) })
+	}
+	for _, k := range keys {
+		r.finish(k, res)
+	}
+}
+
+// end abandons what is still in flight.
+func (r *run) end() {
+	r.cancel(ErrEnded)
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	for _, a := range r.pending {
+		outcome := OutcomeCancelled
+		if a.awaited || a.open > 0 {
+			outcome = OutcomePending
+		}
+		r.close(a, outcome, "")
+	}
+}
+
+// tooFew reports whether so many replicas of a key cannot be reached that its
+// consistency level cannot be had. It decides the status of a key that nobody has
+// answered, not whether to ask: the replicas may see more of each other than the
+// proxy does, and until they notice that one is gone they wait for it, each for
+// longer than any lookup.
+func (r *run) tooFew(k int32) bool {
+	replicas := r.req.Replicas[k]
+	alive := 0
+	for _, h := range replicas {
+		if r.executor.policies.reachable(r.view.hosts[h]) {
+			alive++
+		}
+	}
+	return alive < r.req.Query.Consistency.Required(len(replicas))
+}
+
+// TimedOut is the result of a key that was still waited for when the context of the
+// lookup ended, after that time.
+func TimedOut(ctx context.Context, waited time.Duration) partition.Result {
+	err := fmt.Errorf("no replica answered within %s", round(waited))
+	if errors.Is(ctx.Err(), context.Canceled) {
+		err = fmt.Errorf("the lookup was cancelled after %s, before a replica answered", round(waited))
+	}
+	return partition.Result{Status: partition.TimedOut, Err: err}
+}
+
+// round leaves three digits or so, as people read them.
+func round(d time.Duration) time.Duration {
+	switch {
+	case d >= 10*time.Millisecond:
+		return d.Round(time.Millisecond)
+	case d >= 100*time.Microsecond:
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(time.Microsecond)
+}

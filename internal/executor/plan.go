@@ -1,0 +1,292 @@
+package executor
+
+import (
+	"slices"
+
+	"github.com/qosproxy/qosproxy/internal/planner"
+	"github.com/qosproxy/qosproxy/internal/ring"
+)
+
+// Plan is a request with the hosts to ask for its keys, as things are at one moment.
+type Plan struct {
+	// Plan has the groups, whose keys are indices into Request.Keys.
+	planner.Plan
+	// Survey is what the plan took into account; nil without Request.Trace.
+	Survey *Survey
+
+	req  *Request
+	view *view
+}
+
+// Survey is what a plan took into account.
+type Survey struct {
+	// Avoided says why each host of the snapshot was avoided, by its index; empty when it
+	// was not.
+	Avoided []Avoided
+	// Stressed is set when more hosts were overdue than can be avoided: that is load.
+	Stressed bool
+	// Size is how large groups should be by what statements and keys cost.
+	Size GroupSize
+}
+
+// Avoided is why a host is asked only for keys that have no other replica.
+type Avoided string
+
+// Why a host is avoided.
+const (
+	// AvoidedSuspect means that an answer of it is overdue.
+	AvoidedSuspect Avoided = "suspect"
+	// AvoidedStalled means that it has answered nothing for some hedge delays while
+	// others have.
+	AvoidedStalled Avoided = "stalled"
+	// AvoidedProbing means that it was suspect, and has yet to show that it is healthy.
+	AvoidedProbing Avoided = "probing"
+	// AvoidedEjected means that it failed again and again.
+	AvoidedEjected Avoided = "ejected"
+	// AvoidedFull means that as many keys are outstanding at it as may be.
+	AvoidedFull Avoided = "full"
+)
+
+// Plan groups the keys of a request by the host to ask, as things are at this
+// moment. It asks nobody.
+func (e *Executor) Plan(req *Request) Plan {
+	s := e.surveys.Get().(*survey)
+	defer e.surveys.Put(s)
+	p := Plan{req: req, view: e.view(req.Ring)}
+	in := req.Input
+	p.Plan = e.planOver(p.view, req.Query, &in, s)
+	if req.Trace {
+		p.Survey = s.describe(p.view)
+	}
+	return p
+}
+
+// planOver plans over the hosts of a view as they are at this moment, of which it takes a
+// survey. It sets in the input what is of the moment.
+func (e *Executor) planOver(v *view, q *Query, in *planner.Input, s *survey) planner.Plan {
+	e.policies.survey(e, v, in.Near, s)
+	if s.size = e.groupSize(q); in.Cap > 0 {
+		s.size.Keys = in.Cap
+	}
+	in.Hosts, in.Price, in.Avoid, in.Seed, in.Size = len(v.hosts), s.price, s.avoid, e.nextSeed(), s.size.Keys
+	return planner.Make(in)
+}
+
+// nextSeed rotates the ties of plans: multiples of the golden ratio of 2^64.
+func (e *Executor) nextSeed() uint64 { return e.seed.Add(0x9e3779b97f4a7c15) }
+
+// place groups keys by the hosts that have headroom for them and reserves them there. Keys
+// without such a host are unplaced; those for which every other replica was too full say so in
+// their state.
+func (r *run) place(keys []int32) (groups []planner.Group, unplaced []int32, stressed bool) {
+	var tooFull []ring.HostIndex
+	for len(keys) > 0 {
+		planned, left, load := r.replan(keys, tooFull)
+		stressed = stressed || load
+		unplaced = append(unplaced, left...)
+		keys = nil
+		for _, g := range planned {
+			if r.view.hosts[g.Host].reserve(len(g.Keys)) {
+				groups = append(groups, g)
+				continue
+			}
+			tooFull = append(tooFull, g.Host)
+			keys = append(keys, g.Keys...)
+		}
+	}
+	return groups, unplaced, stressed
+}
+
+// replan groups keys by the replicas that were not asked yet, as things are at
+// this moment, and leaves out hosts that are known to be too full. Keys without a
+// replica that can be asked are unplaced.
+func (r *run) replan(keys []int32, tooFull []ring.HostIndex) (groups []planner.Group, unplaced []int32, stressed bool) {
+	in := r.req.Input
+	in.Replicas = make([][]ring.HostIndex, len(keys))
+	var block []ring.HostIndex
+	for i, k := range keys {
+		from := len(block)
+		var full bool
+		block, full = r.untried(k, tooFull, block)
+		in.Replicas[i] = block[from:len(block):len(block)]
+		r.keys[k].full = full && from == len(block)
+	}
+	if r.req.Ranges != nil {
+		in.Ranges = make([]int32, len(keys))
+		for i, k := range keys {
+			in.Ranges[i] = r.req.Ranges[k]
+		}
+	}
+	in.Class = r.req.classes(keys)
+	s := r.executor.surveys.Get().(*survey)
+	defer r.executor.surveys.Put(s)
+	plan := r.executor.planOver(r.view, r.req.Query, &in, s)
+	// The plan counts the keys from 0, as they were given.
+	for _, g := range plan.Groups {
+		for i, k := range g.Keys {
+			g.Keys[i] = keys[k]
+		}
+	}
+	for i, k := range plan.Unplaced {
+		plan.Unplaced[i] = keys[k]
+	}
+	return plan.Groups, plan.Unplaced, s.stressed
+}
+
+// untried returns the replicas of a key that were not asked yet and are neither full
+// nor among those known to be too full, and whether any of those not asked are.
+func (r *run) untried(k int32, tooFull, into []ring.HostIndex) (open []ring.HostIndex, full bool) {
+	for i, h := range r.req.Replicas[k] {
+		if i >= 64 || r.keys[k].tried&(1<<i) != 0 {
+			continue
+		}
+		if r.view.hosts[h].full(1) || slices.Contains(tooFull, h) {
+			full = true
+			continue
+		}
+		into = append(into, h)
+	}
+	return into, full
+}
+
+// mark records that a host is asked for a key.
+func (r *run) mark(k int32, host ring.HostIndex) {
+	if i := slices.Index(r.req.Replicas[k], host); i >= 0 && i < 64 {
+		r.keys[k].tried |= 1 << i
+	}
+}
+
+// survey is what a plan needs to know of the hosts at one moment, by their index.
+type survey struct {
+	// price is what asking the host costs, relative to a usual idle one; relative is
+	// the part of it that its latencies make, and slow says that this is much.
+	price    []float64
+	relative []float64
+	slow     []bool
+	avoid    []bool
+	stalled  []bool
+	// stressed says that so many hosts are overdue that it is load.
+	stressed bool
+	size     GroupSize
+}
+
+// signs are what a survey has found of one host and of all.
+type signs struct {
+	// stalled is of the host. stressed says that it is load that makes hosts slow, and
+	// crowded that too many are in trouble for this one to be avoided.
+	stalled, stressed, crowded bool
+}
+
+// survey looks at the hosts of a view: what each costs, and which to avoid. It takes no
+// locks, except when a host is found to have become suspect.
+func (e *Executor) survey(v *view, near []bool, s *survey) {
+	now := e.now()
+	s.reset(len(v.hosts))
+	overdue, recovering, slow := 0, 0, 0
+	for _, i := range v.data {
+		h := v.hosts[i]
+		s.stalled[i] = e.stalled(v, h, now)
+		s.relative[i] = h.relativeNow(now)
+		s.slow[i] = s.relative[i] >= e.policies.slowRelative
+		recovers := h.is(Suspect, Probing)
+		if s.stalled[i] {
+			// Neither a sign of load nor a neighbour's trouble.
+		} else if h.overdue(now) {
+			overdue++
+		} else if recovers {
+			recovering++
+		}
+		if recovers && s.slow[i] {
+			slow++
+		}
+	}
+	s.stressed = overdue > v.third()
+	crowded := overdue+recovering > v.third()
+	e.findPrices(v, near, now, s)
+	for _, i := range v.data {
+		// In a crowd the slow are avoided all the same, unless these are a crowd.
+		s.avoid[i] = e.policies.avoid(e, v.hosts[i], now, signs{
+			stalled: s.stalled[i], stressed: s.stressed, crowded: crowded && (!s.slow[i] || slow > v.third()),
+		})
+	}
+}
+
+func (s *survey) reset(n int) {
+	s.price = slices.Grow(s.price[:0], n)[:n]
+	s.relative = slices.Grow(s.relative[:0], n)[:n]
+	s.slow = slices.Grow(s.slow[:0], n)[:n]
+	s.avoid = slices.Grow(s.avoid[:0], n)[:n]
+	s.stalled = slices.Grow(s.stalled[:0], n)[:n]
+	s.stressed = false
+	for i := range n {
+		s.price[i], s.relative[i], s.slow[i], s.avoid[i], s.stalled[i] = 1, 1, false, false, false
+	}
+}
+
+// describe says what the survey found.
+func (s *survey) describe(v *view) *Survey {
+	out := &Survey{Avoided: make([]Avoided, len(v.hosts)), Stressed: s.stressed, Size: s.size}
+	for i, avoid := range s.avoid {
+		if avoid {
+			out.Avoided[i] = v.hosts[i].avoidedFor(s.stalled[i])
+		}
+	}
+	return out
+}
+
+// avoidedFor says why a host is avoided, in the order in which avoids decides.
+func (h *host) avoidedFor(stalled bool) Avoided {
+	switch {
+	case h.is(Ejected):
+		return AvoidedEjected
+	case h.full(1):
+		return AvoidedFull
+	case stalled:
+		return AvoidedStalled
+	case h.is(Probing):
+		return AvoidedProbing
+	}
+	return AvoidedSuspect
+}
+
+// stalled reports whether a host has something outstanding and has settled nothing for
+// some time in which another has. When nobody has, none is stalled: then the whole cluster
+// pauses, or the proxy itself did.
+func (e *Executor) stalled(v *view, h *host, now int64) bool {
+	after := int64(e.policies.stallAfter)
+	return h.overdueAt.Load() <= now && now-h.settledAt.Load() >= after && h.oldestAge(now) >= after && e.anySettled(v, now-after)
+}
+
+// anySettled reports whether some host has settled something since a moment.
+func (e *Executor) anySettled(v *view, since int64) bool {
+	return slices.ContainsFunc(v.data, func(i ring.HostIndex) bool { return v.hosts[i].settledAt.Load() >= since })
+}
+
+// oldestAge returns for how long the oldest sub-query has been outstanding at the host.
+func (h *host) oldestAge(now int64) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.oldest == nil {
+		return 0
+	}
+	return now - h.oldest.sentAt
+}
+
+// avoids reports whether a host is asked only when a key has no other replica.
+func (e *Executor) avoids(h *host, now int64, seen signs) bool {
+	if h.full(1) || h.is(Ejected) {
+		return true
+	}
+	if seen.stalled {
+		h.suspect(now)
+		return true
+	}
+	if seen.stressed {
+		return false
+	}
+	if h.overdue(now) {
+		h.suspect(now)
+		return true
+	}
+	return !seen.crowded && h.is(Suspect, Probing)
+}

@@ -1,0 +1,175 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/qosproxy/qosproxy/internal/partition"
+)
+
+// Reason says why a sub-query, or a key of one, failed, in words fit for a metric
+// label.
+type Reason string
+
+// The reasons of a failed sub-query or key.
+const (
+	// ReasonUnreachable means that the request never reached the host: no
+	// connection, connection refused, no free stream. It cost the host nothing.
+	ReasonUnreachable Reason = "unreachable"
+	// ReasonDisconnected means that the connection broke while waiting.
+	ReasonDisconnected Reason = "disconnected"
+	// ReasonUnavailable means that the host saw too few live replicas for the
+	// consistency level.
+	ReasonUnavailable Reason = "unavailable"
+	// ReasonTimeout means that the host gave up waiting for replicas.
+	ReasonTimeout Reason = "timeout"
+	// ReasonOverloaded means that the host refused work, or is bootstrapping.
+	ReasonOverloaded Reason = "overloaded"
+	// ReasonReadFailure means that a replica failed to read (tombstones, a
+	// corrupt file).
+	ReasonReadFailure Reason = "read_failure"
+	// ReasonInvalid means that the host refused the query itself (a column or
+	// table is gone, a guardrail); asking another host is of no use unless the
+	// schema is still spreading.
+	ReasonInvalid Reason = "invalid"
+	// ReasonOther is any other error.
+	ReasonOther Reason = "other"
+)
+
+// ReadError is the failure of a sub-query as a whole, or why one key of it has no
+// answer.
+type ReadError struct {
+	// Reason is the class of the failure.
+	Reason Reason
+	// Err is the cause; its text may name the host and is for logs only.
+	Err error
+}
+
+// Error returns the reason and the cause.
+func (e *ReadError) Error() string { return fmt.Sprintf("%s: %v", e.Reason, e.Err) }
+
+// Unwrap returns the cause.
+func (e *ReadError) Unwrap() error { return e.Err }
+
+// Free reports whether the failed attempt cost the host nothing, so that the
+// next replica may be asked without charging any budget.
+func (e *ReadError) Free() bool {
+	return e.Reason == ReasonUnreachable || e.Reason == ReasonDisconnected
+}
+
+// reasonFull means that the proxy did not ask the host, at which too many keys are
+// outstanding already. It cost nothing.
+const reasonFull Reason = "full"
+
+// ErrAnswered is the cause with which the context of an attempt is cancelled
+// once other hosts have answered all its keys.
+var ErrAnswered = errors.New("every key of the sub-query has been answered elsewhere")
+
+// ErrEnded is the cause with which the context of what is still in flight is
+// cancelled when a lookup returns.
+var ErrEnded = errors.New("the lookup has ended")
+
+// The errors of keys. Their texts are shown to clients, and tell nothing of
+// hosts or keys.
+var (
+	errNoReplica   = errors.New("the ring knows no replica of this key; retry in a moment")
+	errUnreachable = errors.New("no replica of this key could be reached; retry in a moment")
+	errUnavailable = errors.New("too few replicas are alive for the consistency level; retry in a moment")
+	errReplica     = errors.New("the replicas gave up waiting for each other; retry in a moment")
+	errOverloaded  = errors.New("the replicas refused more work; retry after a pause")
+	errFull        = errors.New("the replicas of this key have too many reads outstanding; retry after a pause")
+	errReadFailure = errors.New("every replica failed to read this key")
+	errInvalid     = errors.New("the replicas refused the query; the schema may have changed")
+	errOther       = errors.New("every replica failed")
+	errMute        = errors.New("the reader returned no answer for this key")
+)
+
+// verdict is the result of a key whose replicas are exhausted, by the last
+// reason. A host that refuses work makes SHED, as the proxy's own refusal does:
+// the client should pause either way.
+func verdict(last Reason) partition.Result {
+	switch last {
+	case ReasonUnreachable, ReasonDisconnected:
+		return partition.Result{Status: partition.Unavailable, Err: errUnreachable}
+	case ReasonUnavailable:
+		return partition.Result{Status: partition.Unavailable, Err: errUnavailable}
+	case ReasonTimeout:
+		return partition.Result{Status: partition.TimedOut, Err: errReplica}
+	case ReasonOverloaded:
+		return partition.Result{Status: partition.Shed, Err: errOverloaded}
+	case reasonFull:
+		return partition.Result{Status: partition.Shed, Err: errFull}
+	case ReasonReadFailure:
+		return partition.Result{Status: partition.Failed, Err: errReadFailure}
+	case ReasonInvalid:
+		return partition.Result{Status: partition.Failed, Err: errInvalid}
+	case ReasonOther:
+	}
+	return partition.Result{Status: partition.Failed, Err: errOther}
+}
+
+// phaseOf says how a reader returned, or early results of it, and why it failed if
+// it did. It failed if a key was lost: by ReasonInvalid only if none was lost by a
+// reason that speaks against the host.
+func phaseOf(ctx context.Context, results []partition.Result, err error) (phase, Reason) {
+	var reason Reason
+	if err != nil {
+		reason = reasonOf(err)
+	}
+	for _, res := range results {
+		if final(res) || reason != "" && reason != ReasonInvalid {
+			continue
+		}
+		if by := lostBy(res); by != ReasonReadFailure {
+			reason = by
+		}
+	}
+	switch {
+	case reason == "":
+		return answered, ""
+	case ctx.Err() != nil, brokenBy(err) != nil:
+		return abandoned, ""
+	}
+	return failed, reason
+}
+
+// final reports whether a result is what the partition holds, or that it is too large.
+func final(res partition.Result) bool {
+	return res.Status.Answered() || res.Status == partition.TooLarge
+}
+
+// anyAnswered reports whether some result is final.
+func anyAnswered(results []partition.Result) bool { return slices.ContainsFunc(results, final) }
+
+// lostBy is why a key has no answer; see Reader.
+func lostBy(res partition.Result) Reason {
+	if re, ok := errors.AsType[*ReadError](res.Err); ok {
+		return reasonOf(re)
+	}
+	return ReasonReadFailure
+}
+
+// reasonOf is the class of an error of a reader. One that is not a ReadError, or
+// has a reason this package does not know, is of class other, so that a metric
+// label stays bounded.
+func reasonOf(err error) Reason {
+	var re *ReadError
+	if !errors.As(err, &re) {
+		return ReasonOther
+	}
+	switch re.Reason {
+	case ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout,
+		ReasonOverloaded, ReasonReadFailure, ReasonInvalid, ReasonOther:
+		return re.Reason
+	case reasonFull:
+	}
+	return ReasonOther
+}
+
+// free reports whether failing for that reason cost the host nothing; see
+// ReadError.Free.
+func (r Reason) free() bool {
+	return r == reasonFull || (&ReadError{Reason: r}).Free()
+}

@@ -1,0 +1,170 @@
+package executor
+
+import (
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/hedge"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/planner"
+	"github.com/qosproxy/qosproxy/internal/ring"
+)
+
+// Request is one lookup, as the executor sees it. It is read, never changed, and
+// must not change until every host asked has settled.
+type Request struct {
+	// Input is what is planned: the replicas of each key, how to group them, and which
+	// hosts are near. Hosts, Size, Price, Avoid and Seed are of the moment: the
+	// executor sets them in a copy.
+	planner.Input
+	// Query is what to read of each key.
+	Query *Query
+	// Ring is the snapshot that the host indices refer to.
+	Ring *ring.Ring
+	// Keys are the partitions to read, without duplicates; Replicas has one entry for each.
+	Keys []partition.Key
+	// Policy says when a late group is hedged.
+	Policy hedge.Policy
+	// Table is the state of the table, from Executor.Table.
+	Table *TableState
+	// FewHedges hedges only away from hosts that answer nobody. It does not bear on
+	// ALWAYS.
+	FewHedges bool
+	// Trace records every sub-query in Stats.Attempts, and in Plan.Survey what the plan
+	// took into account.
+	Trace bool
+	// TraceID is the trace to which the exemplars of sub-query durations link; empty
+	// for none.
+	TraceID string
+}
+
+// Subset returns the request for some of its keys, by index; its first key is that of
+// keys[0].
+func (r *Request) Subset(keys []int32) *Request {
+	out := *r
+	out.Keys, out.Replicas = make([]partition.Key, len(keys)), make([][]ring.HostIndex, len(keys))
+	if r.Ranges != nil {
+		out.Ranges = make([]int32, len(keys))
+	}
+	for i, k := range keys {
+		out.Keys[i], out.Replicas[i] = r.Keys[k], r.Replicas[k]
+		if r.Ranges != nil {
+			out.Ranges[i] = r.Ranges[k]
+		}
+	}
+	out.Class = r.classes(keys)
+	return &out
+}
+
+// classes are the classes of some keys, numbered as far as these keys go.
+func (r *Request) classes(keys []int32) []int32 {
+	if r.Class == nil {
+		return nil
+	}
+	numbers := make(map[int32]int32, len(keys))
+	out := make([]int32, len(keys))
+	for i, k := range keys {
+		class, ok := numbers[r.Class[k]]
+		if !ok {
+			class = int32(len(numbers))
+			numbers[r.Class[k]] = class
+		}
+		out[i] = class
+	}
+	return out
+}
+
+// Stats are the counts of one lookup.
+type Stats struct {
+	// Groups are the groups of the plan; SubQueries all sub-queries sent for the
+	// lookup, of which Hedges because a group was late and Failovers because one
+	// failed.
+	Groups, SubQueries, Hedges, Failovers int
+	// Attempts are the sub-queries in the order they were sent; only with
+	// Request.Trace.
+	Attempts []Attempt
+	// Err is the *incident.Error of a panic that has ended the lookup; nil otherwise.
+	Err error
+}
+
+// Kind is why an attempt was made. Its text is the label of metrics.
+type Kind string
+
+// The kinds of an attempt.
+const (
+	// KindFirst is the attempt that the plan asked for.
+	KindFirst Kind = "first"
+	// KindHedge is an attempt made because another is late.
+	KindHedge Kind = "hedge"
+	// KindFailover is an attempt made because another has failed.
+	KindFailover Kind = "failover"
+	// KindProbe is a few keys asked of an avoided host to see whether it is healthy, and
+	// to warm it up. It belongs to no lookup and occurs in metrics alone.
+	KindProbe Kind = "probe"
+	// KindCoalesced is the attempt of another lookup, whose answer this one takes. The
+	// executor makes none.
+	KindCoalesced Kind = "coalesced"
+)
+
+// Outcome is what became of an attempt.
+type Outcome string
+
+// The outcomes of an attempt. One that is pending is no other; one that answered some keys
+// and lost others has won.
+const (
+	// OutcomeWon means that some key was answered first here.
+	OutcomeWon Outcome = "won"
+	// OutcomeLost means that it answered when all its keys had been answered.
+	OutcomeLost Outcome = "lost"
+	// OutcomeFailed means that it answered no key first and lost some; Attempt.Err says
+	// why.
+	OutcomeFailed Outcome = "failed"
+	// OutcomeCancelled means that all its keys were answered elsewhere while it
+	// was in flight.
+	OutcomeCancelled Outcome = "cancelled"
+	// OutcomePending means that it was in flight when the deadline passed.
+	OutcomePending Outcome = "pending"
+)
+
+// NotHedged is why a late attempt was not hedged; empty when it was, or was not late.
+type NotHedged string
+
+// Why a late attempt was not hedged.
+const (
+	// NotHedgedBudget means that the hedge budget of the table was spent.
+	NotHedgedBudget NotHedged = "budget"
+	// NotHedgedLoad means that so many hosts or attempts were late that it was taken
+	// for load, which hedges would add to.
+	NotHedgedLoad NotHedged = "load"
+	// NotHedgedDeadline means that too little time was left for another replica to
+	// answer.
+	NotHedgedDeadline NotHedged = "deadline"
+	// NotHedgedReplicas means that every other replica had been asked, or had too many
+	// keys outstanding.
+	NotHedgedReplicas NotHedged = "replicas"
+)
+
+// Attempt is one sub-query of a traced lookup.
+type Attempt struct {
+	// Host is the address that was asked.
+	Host string
+	// Kind is why it was made.
+	Kind Kind
+	// Keys are indices into Request.Keys, of all keys that were asked.
+	Keys []int32
+	// Start and End are relative to the call of Execute. End is when the attempt
+	// was of no more use to the lookup.
+	Start, End time.Duration
+	// Outcome is what became of it.
+	Outcome Outcome
+	// Err is the reason of the first key that was lost, empty when none was.
+	Err Reason
+	// HedgeAfter is after what time from Start the attempt was to be hedged;
+	// negative for never.
+	HedgeAfter time.Duration
+	// NotHedged is why no hedge was sent when the attempt was late; empty when one was,
+	// or when it was not late.
+	NotHedged NotHedged
+	// StatementKeys is how many keys the statement had that this attempt shared with other
+	// lookups; 0 for one of its own.
+	StatementKeys int
+}

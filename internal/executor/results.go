@@ -1,0 +1,149 @@
+package executor
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/qosproxy/qosproxy/internal/partition"
+)
+
+// take takes an event of an attempt: its end, or early results. Keys that were lost are
+// asked again by failoverLost.
+func (r *run) take(ev event) {
+	a := ev.attempt
+	if ev.phase == inFlight {
+		r.accept(a, ev.from, ev.results)
+		if a.open == 0 && len(a.keys) > 0 && !a.awaited {
+			r.executor.policies.abandon(a)
+		}
+		return
+	}
+	r.drop(a)
+	if a.trace >= 0 {
+		r.stats.Attempts[a.trace].StatementKeys = ev.shared
+	}
+	if ev.broken != nil {
+		r.release(a, a.keys)
+		r.close(a, OutcomeFailed, ReasonOther)
+		r.abort(ev.broken)
+		return
+	}
+	if a.kind == KindFirst && !a.late && ev.phase == answered && a.delay > 0 {
+		r.req.Table.noteLate(false)
+	}
+	outcome := OutcomeLost
+	if ev.phase == abandoned {
+		outcome = OutcomeCancelled
+	}
+	switch {
+	case ev.results != nil:
+		r.accept(a, 0, ev.results)
+	case ev.phase == failed:
+		r.lose(a, ev.reason)
+	default:
+		r.release(a, a.keys)
+	}
+	r.close(a, outcome, ev.reason)
+}
+
+// drop takes an attempt out of the pending ones.
+func (r *run) drop(a *attempt) {
+	if i := slices.Index(r.pending, a); i >= 0 {
+		r.pending[i] = r.pending[len(r.pending)-1]
+		r.pending = r.pending[:len(r.pending)-1]
+	}
+	a.cancel(nil)
+}
+
+// accept takes the results of the keys of an attempt from position from on, but for
+// those that it has taken before.
+func (r *run) accept(a *attempt, from int, results []partition.Result) {
+	asked := a.asked[from : from+len(results)]
+	keys := a.within(from, len(results))
+	r.release(a, keys)
+	for i, k := range asked {
+		if len(keys) == 0 || keys[0] != k {
+			continue
+		}
+		keys = keys[1:]
+		if r.keys[k].done {
+			continue
+		}
+		if res := results[i]; final(res) {
+			a.won = true
+			r.finish(k, res)
+		} else {
+			r.miss(a, k, lostBy(res), res.Err)
+		}
+	}
+}
+
+// lose takes the failure of all keys that an attempt still asks.
+func (r *run) lose(a *attempt, reason Reason) {
+	keys := a.keys
+	r.release(a, keys)
+	for _, k := range keys {
+		if !r.keys[k].done {
+			r.miss(a, k, reason, nil)
+		}
+	}
+}
+
+// miss notes a key that an attempt has lost, to be asked again. One that its replica
+// alone could not read, for which err is set, is asked of one other replica, which may
+// have fewer tombstones, and is not hedged.
+func (r *run) miss(a *attempt, k int32, reason Reason, err error) {
+	ks := &r.keys[k]
+	a.lost = cmp.Or(a.lost, reason)
+	ks.last, ks.lastErr = reason, nil
+	if reason == ReasonReadFailure && err != nil {
+		ks.lastErr = err
+		if ks.reread {
+			if !ks.missed {
+				r.exhaust(k)
+			}
+			return
+		}
+		ks.reread, ks.hedged = true, true
+	}
+	if !ks.missed {
+		ks.missed = true
+		r.lost = append(r.lost, k)
+	}
+}
+
+// within returns those of the keys that an attempt still asks which are among n from a
+// position of its query on. They are next to each other.
+func (a *attempt) within(from, n int) []int32 {
+	begin := 0
+	for _, k := range a.asked[:from] {
+		if begin < len(a.keys) && a.keys[begin] == k {
+			begin++
+		}
+	}
+	end := begin
+	for _, k := range a.asked[from : from+n] {
+		if end < len(a.keys) && a.keys[end] == k {
+			end++
+		}
+	}
+	return a.keys[begin:end]
+}
+
+// release takes keys, a part of those that an attempt still asks, out of them.
+func (r *run) release(a *attempt, keys []int32) {
+	for _, k := range keys {
+		r.keys[k].inFlight--
+		if !r.keys[k].done {
+			a.open--
+		}
+	}
+	if len(keys) == len(a.keys) {
+		a.keys = nil
+		return
+	}
+	if len(keys) > 0 {
+		at := slices.Index(a.keys, keys[0])
+		a.keys = slices.Concat(a.keys[:at], a.keys[at+len(keys):])
+	}
+}

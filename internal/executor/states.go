@@ -1,0 +1,205 @@
+package executor
+
+import (
+	"log/slog"
+	"time"
+)
+
+// The states of a host, and what moves it from one to another:
+//
+//	from      to        when
+//	healthy   suspect   a plan finds that answers of it are overdue          suspect
+//	suspect   probing   nothing is overdue any more, or it answers a probe   onProgress, onAnswer
+//	probing   healthy   enough was answered in time                          onAnswer
+//	probing   suspect   answers are overdue again                            suspect
+//	any       ejected   it has failed several times in a row                 onFailure
+//	ejected   healthy   it answers a probe; slow start begins                onAnswer
+//
+// An ejected host that is being probed is shown as probing.
+
+const (
+	// strikeGap doubles with each strike, up to mostGap.
+	strikeGap = 50 * time.Millisecond
+	mostGap   = 2 * time.Second
+	// mostGood is how many answers in time are asked for at most.
+	mostGood = 4
+	// strikesMemory is how long a host must have been healthy to begin anew.
+	strikesMemory = 10 * time.Second
+)
+
+// suspect marks a host of which answers are overdue.
+//
+// A host that limps (does everything, twenty times slower) answers in the end,
+// and would be trusted and hedged again many times a second. So each time in a
+// row costs more: one answer in time at once after the first strike, then 2 with
+// a gap of 0.2 s, 3 with 0.4 s, 4 with 0.8, 1.6 and from then on 2 s.
+func (h *host) suspect(now int64) {
+	if h.is(Suspect, Ejected) {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.is(Suspect, Ejected) || h.overdueAt.Load() > now {
+		return
+	}
+	if h.is(Healthy) && now-h.history.clearedAt > int64(strikesMemory) {
+		h.history.strikes = 0
+	}
+	h.history.strikes++
+	h.probeAt.Store(now + int64(suspectGap))
+	h.enter(Suspect, now, "answers are overdue; asking other replicas until they come",
+		"oldest", time.Duration(now-h.oldest.sentAt), "strikes", h.history.strikes)
+}
+
+// onProgress moves a suspect of which nothing is overdue any more to probing. The
+// mutex is held.
+func (h *host) onProgress(now int64) {
+	if h.is(Suspect) && h.overdueAt.Load() > now {
+		h.beginProbing(now)
+	}
+}
+
+func (h *host) beginProbing(now int64) {
+	h.history.good = 0
+	h.history.goodAt = now
+	h.enter(Probing, now, "answers again; probing it")
+	h.probeAt.Store(now)
+	if h.history.strikes > 1 {
+		h.history.goodAt += h.gap()
+	}
+}
+
+func (h *host) gap() int64 {
+	return int64(min(strikeGap<<min(h.history.strikes, 16), mostGap))
+}
+
+// onAnswer takes an answer as a sign of health. The mutex is held.
+func (h *host) onAnswer(o *outstanding, took time.Duration, now int64) {
+	h.history.failures = 0
+	h.gone.Store(false)
+	if h.is(Healthy) {
+		if h.slowUntil.Load() <= now {
+			h.history.backoff = 0
+		}
+		return
+	}
+	if h.is(Ejected) {
+		if o.sentAt >= h.history.since {
+			h.writeOff(o.sentAt)
+			h.slowUntil.Store(now + int64(h.executor.limits.SlowStart))
+			h.clear(now, "answers again; slow start")
+		}
+		return
+	}
+	if h.is(Suspect) && o.kind == KindProbe {
+		h.writeOff(o.sentAt)
+		h.beginProbing(now)
+	} else if !h.is(Probing) || o.sentAt < h.history.since {
+		return
+	}
+	if int64(took) > o.within {
+		h.history.good = 0
+		return
+	}
+	if o.sentAt < h.history.goodAt {
+		return
+	}
+	h.history.good++
+	h.history.goodAt = now + h.gap()
+	if h.history.good >= min(h.history.strikes, mostGood) {
+		h.clear(now, "healthy again")
+	}
+}
+
+// clear makes the host healthy. The mutex is held.
+func (h *host) clear(now int64, why string) {
+	h.probeAt.Store(unset)
+	h.history.clearedAt = now
+	h.enter(Healthy, now, why)
+}
+
+// ejects reports whether a failure speaks against the host. A query that the
+// host refuses as invalid does not, nor does a single key it cannot read.
+func (o *outstanding) ejects(r Reason) bool {
+	switch r {
+	case ReasonInvalid:
+		return false
+	case ReasonReadFailure:
+		return o.keys > 1
+	case ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout, ReasonOverloaded, ReasonOther, reasonFull:
+	}
+	return true
+}
+
+// onFailure takes a failure as a sign of illness. The mutex is held.
+func (h *host) onFailure(o *outstanding, reason Reason, now int64) {
+	if h.is(Ejected) {
+		if o.sentAt >= h.history.since {
+			h.backOff(now)
+		}
+		return
+	}
+	if !o.ejects(reason) {
+		return
+	}
+	h.history.failures++
+	if h.history.failures >= h.executor.limits.EjectAfter {
+		h.eject(o.view, reason, now)
+	}
+}
+
+// eject takes the host out, unless a third of the hosts are out already. The
+// mutex is held; those of other hosts are not needed.
+func (h *host) eject(v *view, reason Reason, now int64) {
+	h.executor.ejecting.Lock()
+	defer h.executor.ejecting.Unlock()
+	out := 0
+	for _, i := range v.data {
+		if other := v.hosts[i]; other != h && other.is(Ejected) {
+			out++
+		}
+	}
+	if out >= v.third() {
+		return
+	}
+	h.backOff(now)
+	h.enter(Ejected, now, "fails again and again; ejected",
+		"failures", h.history.failures, "reason", string(reason), "for", h.history.backoff)
+}
+
+// onAbandon takes a probe of an ejected host that went unanswered as a failure.
+// The mutex is held.
+func (h *host) onAbandon(o *outstanding, now int64) {
+	if o.kind == KindProbe && h.is(Ejected) && !o.settled {
+		h.backOff(now)
+	}
+}
+
+// backOff sets when the host is probed next. The mutex is held.
+func (h *host) backOff(now int64) {
+	l := h.executor.limits
+	h.history.backoff = min(max(2*h.history.backoff, l.EjectMin), l.EjectMax)
+	h.probeAt.Store(now + int64(h.history.backoff))
+}
+
+// enter changes the state, and says so. The mutex is held.
+func (h *host) enter(s State, now int64, why string, attrs ...any) {
+	was := State(h.current.Swap(int32(s)))
+	h.history.since = now
+	if was == s {
+		return
+	}
+	h.metrics.changes(s).Inc()
+	// A limping host becomes suspect many times a minute; that is one message
+	// each ten seconds, and ejections are always worth one.
+	level := slog.LevelInfo
+	if s != Ejected && was != Ejected {
+		if now-h.history.loggedAt < int64(10*time.Second) {
+			level = slog.LevelDebug
+		} else {
+			h.history.loggedAt = now
+		}
+	}
+	h.executor.logger.Log(h.executor.ctx, level, "host changed state",
+		append([]any{"event", why, "host", h.Addr, "state", s.String(), "was", was.String()}, attrs...)...)
+}

@@ -1,0 +1,153 @@
+// Package explain is the JSON form of a plan and of how a lookup was asked, for the HTTP
+// API and the command line alike. It decides nothing but names and units.
+package explain
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+)
+
+// Plan is how a lookup would be asked.
+type Plan struct {
+	Keys     []Key   `json:"keys"`
+	Groups   []Group `json:"groups"`
+	Hosts    []Host  `json:"hosts"`
+	Stressed bool    `json:"stressed"`
+	// StatementCostMS and KeyCostMS are in milliseconds, nil until they are known;
+	// GroupSize is in keys, 0 while the planner decides by the number of keys.
+	StatementCostMS *float64 `json:"statement_cost_ms,omitempty"`
+	KeyCostMS       *float64 `json:"key_cost_ms,omitempty"`
+	GroupSize       int32    `json:"group_size,omitempty"`
+}
+
+// Explanation is how a lookup was asked. Times are in milliseconds from its start; a
+// deadline is nil where there was none.
+type Explanation struct {
+	Plan
+	Attempts       []Attempt `json:"attempts"`
+	DeadlineMS     *float64  `json:"deadline_ms,omitempty"`
+	SoftDeadlineMS *float64  `json:"soft_deadline_ms,omitempty"`
+}
+
+// Key is a key of the request, by position. Token is a string, since JavaScript rounds
+// integers above 2^53. Group is nil when no host is asked for the key.
+type Key struct {
+	Token    string   `json:"token"`
+	Replicas []string `json:"replicas"`
+	Group    *int32   `json:"group"`
+}
+
+// Group is the keys that one host is asked for, by their positions.
+type Group struct {
+	Host string  `json:"host"`
+	DC   string  `json:"dc"`
+	Rack string  `json:"rack"`
+	Keys []int32 `json:"keys"`
+}
+
+// Host is a replica of some key. Avoided is why it is asked only for keys that have no
+// other replica; empty when it is not avoided.
+type Host struct {
+	Host    string `json:"host"`
+	DC      string `json:"dc"`
+	Rack    string `json:"rack"`
+	Avoided string `json:"avoided,omitempty"`
+}
+
+// Attempt is one sending of a sub-query.
+type Attempt struct {
+	Host    string  `json:"host"`
+	Kind    string  `json:"kind"`
+	Keys    []int32 `json:"keys"`
+	StartMS float64 `json:"start_ms"`
+	EndMS   float64 `json:"end_ms"`
+	Outcome string  `json:"outcome"`
+	Error   string  `json:"error,omitempty"`
+	// HedgeAfterMS is null when the attempt is never hedged.
+	HedgeAfterMS *float64 `json:"hedge_after_ms"`
+	NotHedged    string   `json:"not_hedged,omitempty"`
+}
+
+// NewPlan returns a plan, which has nothing in it when p is nil.
+func NewPlan(p *qosproxyv1.Plan) Plan {
+	out := Plan{
+		Keys: []Key{}, Groups: []Group{}, Hosts: []Host{}, Stressed: p.GetStressed(),
+		StatementCostMS: optional(p.GetStatementCost()), KeyCostMS: optional(p.GetKeyCost()), GroupSize: p.GetGroupSize(),
+	}
+	for _, k := range p.GetKeys() {
+		out.Keys = append(out.Keys, Key{strconv.FormatInt(k.GetToken(), 10), append([]string{}, k.GetReplicas()...), k.Group})
+	}
+	for _, g := range p.GetGroups() {
+		h := g.GetHost()
+		out.Groups = append(out.Groups, Group{h.GetAddress(), h.GetDatacenter(), h.GetRack(), append([]int32{}, g.GetKeys()...)})
+	}
+	for _, planned := range p.GetHosts() {
+		h := planned.GetHost()
+		out.Hosts = append(out.Hosts, Host{h.GetAddress(), h.GetDatacenter(), h.GetRack(), planned.GetAvoided()})
+	}
+	return out
+}
+
+// New returns an explanation; nil when e is nil.
+func New(e *qosproxyv1.Explanation) *Explanation {
+	if e == nil {
+		return nil
+	}
+	out := &Explanation{
+		Plan: NewPlan(e.GetPlan()), Attempts: []Attempt{},
+		DeadlineMS: optional(e.GetDeadline()), SoftDeadlineMS: optional(e.GetSoftDeadline()),
+	}
+	for _, a := range e.GetAttempts() {
+		out.Attempts = append(out.Attempts, Attempt{
+			a.GetHost(), Word(a.GetKind()), append([]int32{}, a.GetKeys()...), millis(a.GetStart()), millis(a.GetEnd()), Word(a.GetOutcome()), a.GetError(),
+			optional(a.GetHedgeAfter()), a.GetNotHedged()})
+	}
+	return out
+}
+
+// prefixes are what the names of enum values begin with.
+const kindPrefix, outcomePrefix = "ATTEMPT_KIND_", "ATTEMPT_OUTCOME_"
+
+// Word returns the kind or outcome of an attempt in one word, such as first.
+func Word(v fmt.Stringer) string {
+	return strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(v.String(), kindPrefix), outcomePrefix))
+}
+
+// Kind returns the kind that has a word; an error when none has.
+func Kind[W ~string](word W) (qosproxyv1.AttemptKind, error) {
+	n, err := number(qosproxyv1.AttemptKind(0).Descriptor(), kindPrefix, string(word))
+	return qosproxyv1.AttemptKind(n), err
+}
+
+// Outcome returns the outcome that has a word; an error when none has.
+func Outcome[W ~string](word W) (qosproxyv1.AttemptOutcome, error) {
+	n, err := number(qosproxyv1.AttemptOutcome(0).Descriptor(), outcomePrefix, string(word))
+	return qosproxyv1.AttemptOutcome(n), err
+}
+
+// number returns the number of the value of an enum that has a word.
+func number(of protoreflect.EnumDescriptor, prefix, word string) (protoreflect.EnumNumber, error) {
+	v := of.Values().ByName(protoreflect.Name(prefix + strings.ToUpper(word)))
+	if v == nil || v.Number() == 0 {
+		return 0, fmt.Errorf("%s has no value for %q", of.FullName(), word)
+	}
+	return v.Number(), nil
+}
+
+// millis returns a duration in milliseconds, to the microsecond.
+func millis(d *durationpb.Duration) float64 { return float64(d.AsDuration().Microseconds()) / 1000 }
+
+// optional returns nil for a duration that is not set.
+func optional(d *durationpb.Duration) *float64 {
+	if d == nil {
+		return nil
+	}
+	ms := millis(d)
+	return &ms
+}

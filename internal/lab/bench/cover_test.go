@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/ring"
+)
+
+const twoColumns = "name: two\nkeyspace: ks\ntable: t\npartitions: 400\nkey_prefix: {name: tenant, type: text}\nkey: {name: id, type: text}\n" +
+	"columns: [{name: v, type: int}]\nkeys: {distribution: uniform, share_prefix: %t}\nmix: [{keys: 20}]\n"
+
+// sixHosts returns a ring of two hosts in each of three racks, RF 3, so that the two
+// hosts of a rack have everything.
+func sixHosts(t *testing.T, keyspace string) *ring.Ring {
+	t.Helper()
+	topology := ring.Topology{LocalDC: "dc1", Keyspaces: map[string]ring.Replication{
+		keyspace: {Strategy: "NetworkTopologyStrategy", Factors: map[string]int{"dc1": 3}},
+	}}
+	for i := range 6 {
+		h := ring.Host{ID: fmt.Sprintf("host%d", i), Addr: fmt.Sprintf("127.0.0.%d:9042", i+1), DC: "dc1", Rack: fmt.Sprintf("rack%d", i%3)}
+		for v := range 16 {
+			h.Tokens = append(h.Tokens, int64(mix(uint64(100*i+v))))
+		}
+		topology.Hosts = append(topology.Hosts, h)
+	}
+	r, err := ring.New(topology)
+	require.NoError(t, err)
+	return r
+}
+
+// coverOver returns the target cover over an honest reader, which notes what each
+// statement asked whom.
+func coverOver(t *testing.T, d *Dataset, l *Lookup, broken string) (*coverTarget, func() []statement) {
+	t.Helper()
+	snapshot := sixHosts(t, d.Profile.Keyspace)
+	var mu sync.Mutex
+	var asked []statement
+	at := map[string]int{}
+	for i := range l.Keys {
+		at[string(d.keys[l.Keys[i]].cql.Routing())] = i
+	}
+	open := Open{Data: d, kinds: []*kind{l.kind}}
+	c := &coverTarget{data: d, ring: func() *ring.Ring { return snapshot }, queries: open.queries(), close: func() {}}
+	c.read = func(_ context.Context, host string, _ *executor.Query, keys []partition.Key) ([]partition.Result, error) {
+		s, results := statement{host: host}, make([]partition.Result, len(keys))
+		for i, k := range keys {
+			n := at[string(k.Routing())]
+			s.keys = append(s.keys, n)
+			results[i] = partition.Result{Status: partition.Found, Rows: rowsOf(d, l, n)}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, s)
+		if host == broken {
+			return nil, errors.New("broken")
+		}
+		return results, nil
+	}
+	return c, func() []statement { return asked }
+}
+
+func TestACoverIsTheTwoHostsOfARack(t *testing.T) {
+	d := dataset(t, small, 7)
+	l := newWorkload(d, d.resolve(d.Profile.Mix), 1).next()
+	c, asked := coverOver(t, d, l, "")
+	assert.Equal(t, Outcome{SubQueries: 2}, c.Do(t.Context(), l))
+	placement, _ := c.ring().Placement(d.Profile.Keyspace)
+	seen := map[int]bool{}
+	for _, s := range asked() {
+		for _, k := range s.keys {
+			require.False(t, seen[k], "a key is asked once")
+			seen[k] = true
+			owner := slices.ContainsFunc(placement.Replicas(ring.Token(d.keys[l.Keys[k]].cql.Routing())), func(h ring.HostIndex) bool {
+				return c.ring().Host(h).ID == s.host
+			})
+			assert.True(t, owner, "key %d at %s", k, s.host)
+		}
+	}
+	assert.Len(t, seen, len(l.Keys))
+}
+
+func TestHostsOfACoverTakeTurns(t *testing.T) {
+	d := dataset(t, small, 7)
+	l := newWorkload(d, d.resolve([]Kind{{Weight: 1, Keys: 1}}), 1).next()
+	c, asked := coverOver(t, d, l, "")
+	for range 60 {
+		c.Do(t.Context(), l)
+	}
+	hosts := map[string]int{}
+	for _, s := range asked() {
+		hosts[s.host]++
+	}
+	assert.Len(t, hosts, 3, "all replicas of the key")
+	for h, n := range hosts {
+		assert.GreaterOrEqual(t, n, 10, h)
+	}
+}
+
+func TestAStatementOfACoverHasOnePrefix(t *testing.T) {
+	for _, share := range []bool{true, false} {
+		d := dataset(t, fmt.Sprintf(twoColumns, share), 7)
+		l := newWorkload(d, d.resolve(d.Profile.Mix), 1).next()
+		c, asked := coverOver(t, d, l, "")
+		got := c.Do(t.Context(), l)
+		assert.Equal(t, Outcome{SubQueries: len(asked())}, got)
+		for _, s := range asked() {
+			for _, k := range s.keys {
+				assert.Equal(t, l.Keys[s.keys[0]]%prefixes, l.Keys[k]%prefixes)
+			}
+		}
+		if share {
+			assert.Len(t, asked(), 2)
+		} else {
+			assert.Greater(t, len(asked()), 2)
+		}
+	}
+}
+
+func TestAHostThatFailsIsNoAnswerToItsKeys(t *testing.T) {
+	d := dataset(t, small, 7)
+	l := newWorkload(d, d.resolve(d.Profile.Mix), 1).next()
+	probe, asked := coverOver(t, d, l, "")
+	probe.Do(t.Context(), l)
+	first := asked()[0]
+	c, _ := coverOver(t, d, l, first.host)
+	got := c.Do(t.Context(), l)
+	assert.Equal(t, len(first.keys), got.Failed)
+	assert.ErrorContains(t, got.Err, "broken")
+}

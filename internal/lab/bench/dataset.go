@@ -1,0 +1,250 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/cassandra"
+	"github.com/qosproxy/qosproxy/internal/partition"
+)
+
+// Dataset is the data of a profile: what every partition holds follows from the
+// seed, so that whoever knows profile and seed can tell a right row from a wrong
+// one. It is safe for concurrent use.
+type Dataset struct {
+	// Profile is what the data were made from.
+	Profile *Profile
+	// Seed is where every value comes from.
+	Seed uint64
+
+	noise   []byte
+	columns []Column // those that lookups may ask for
+	keys    []key
+}
+
+// key is a partition key in the form each target sends it in.
+type key struct {
+	cql   partition.Key
+	proto *qosproxyv1.Key
+	json  []byte
+}
+
+// NewDataset returns the data of a profile. Its keys, and half as many that are
+// never written, are made at once.
+func NewDataset(p *Profile, seed uint64) (*Dataset, error) {
+	d := &Dataset{Profile: p, Seed: seed, noise: newNoise(seed), columns: p.readable()}
+	d.keys = make([]key, p.Partitions+p.Partitions/2+1)
+	for i := range d.keys {
+		cells := d.keyCells(i)
+		cql, err := partition.NewKey(cells...)
+		if err != nil {
+			return nil, fmt.Errorf("key %d of profile %s: %w", i, p.Name, err)
+		}
+		d.keys[i] = key{cql: cql, proto: &qosproxyv1.Key{}}
+		for c, column := range p.keyColumns() {
+			d.keys[i].proto.Components = append(d.keys[i].proto.Components, column.protoValue(cells[c]))
+			if c > 0 {
+				d.keys[i].json = append(d.keys[i].json, ',')
+			}
+			d.keys[i].json = column.appendJSON(d.keys[i].json, cells[c])
+		}
+		if len(cells) > 1 {
+			d.keys[i].json = slices.Concat([]byte("["), d.keys[i].json, []byte("]"))
+		}
+	}
+	return d, nil
+}
+
+// prefixes is how many values the first column of a key of two has.
+const prefixes = 16
+
+// keyCells returns the components of the partition key of partition i. They do not
+// depend on the seed, so that data of another seed are the same partitions with other
+// rows.
+func (d *Dataset) keyCells(i int) [][]byte {
+	id := d.keyCell(&d.Profile.Key, i)
+	if d.Profile.KeyPrefix == nil {
+		return [][]byte{id}
+	}
+	return [][]byte{d.keyCell(d.Profile.KeyPrefix, i%prefixes), id}
+}
+
+// keyCell returns the i-th value of a column of the partition key.
+func (d *Dataset) keyCell(c *Column, i int) []byte {
+	if c.Type == "text" {
+		return fmt.Appendf(nil, "%s-%07d", c.Name, i)
+	}
+	return c.appendCell(nil, d.noise, mix(uint64(i)))
+}
+
+// keyNames are the names of the columns of the partition key, with a separator.
+func (p *Profile) keyNames(separator string) string {
+	var names []string
+	for _, c := range p.keyColumns() {
+		names = append(names, c.Name)
+	}
+	return strings.Join(names, separator)
+}
+
+// cell returns the cell of partition i, row r and column c of d.columns. It may
+// use room and must not be modified.
+func (d *Dataset) cell(room []byte, i, r, c int) []byte {
+	column := &d.columns[c]
+	if d.Profile.Clustering != nil && c == 0 {
+		if column.Type == "text" {
+			return fmt.Appendf(room, "%s-%05d", column.Name, r)
+		}
+		return column.appendCell(room, d.noise, uint64(r))
+	}
+	number := mix(mix(mix(d.Seed^uint64(i))^uint64(r)) ^ uint64(c))
+	if column.Type == "text" || column.Type == "blob" {
+		return column.piece(d.noise, number)
+	}
+	return column.appendCell(room, d.noise, number)
+}
+
+// rows returns how many rows of partition i a lookup with that limit gets.
+func (d *Dataset) rows(i, limit int) int {
+	switch {
+	case i >= d.Profile.Partitions:
+		return 0
+	case limit > 0:
+		return min(limit, d.Profile.RowsPerPartition)
+	default:
+		return d.Profile.RowsPerPartition
+	}
+}
+
+// verify holds the rows that came for one key against what was written. equal
+// reports whether the cell of a row and of a column of the lookup is the one
+// given.
+func (d *Dataset) verify(o *Outcome, l *Lookup, k, rows int, equal func(row, column int, cell []byte) bool) {
+	want := d.rows(l.Keys[k], l.kind.Limit)
+	switch {
+	case rows == 0 && want > 0:
+		o.Missing++
+		return
+	case rows > want:
+		o.Wrong += rows - want
+	case rows < want:
+		o.Wrong += want - rows
+	}
+	var room [64]byte
+	for r := range min(rows, want) {
+		for j, c := range l.kind.columns {
+			if !equal(r, j, d.cell(room[:0], l.Keys[k], r, c)) {
+				o.Wrong++
+				break
+			}
+		}
+	}
+}
+
+// equalRaw compares cells that came as CQL bytes.
+func equalRaw(rows []partition.Row) func(int, int, []byte) bool {
+	return func(r, c int, cell []byte) bool { return bytes.Equal(rows[r][c], cell) }
+}
+
+// Create creates keyspace and table with the given replication, such as
+// "{'class': 'NetworkTopologyStrategy', 'dc1': 3}". What is there already stays.
+func (d *Dataset) Create(ctx context.Context, client *cassandra.Client, replication string) error {
+	p := d.Profile
+	if err := client.Exec(ctx, "CREATE KEYSPACE IF NOT EXISTS "+p.Keyspace+" WITH replication = "+replication); err != nil {
+		return err
+	}
+	var cql strings.Builder
+	fmt.Fprintf(&cql, "CREATE TABLE IF NOT EXISTS %s.%s (", p.Keyspace, p.Table)
+	for _, c := range p.keyColumns() {
+		fmt.Fprintf(&cql, "%s %s, ", c.Name, c.Type)
+	}
+	primary := "(" + p.keyNames(", ") + ")"
+	for _, c := range d.columns {
+		fmt.Fprintf(&cql, "%s %s, ", c.Name, c.Type)
+	}
+	if p.Clustering != nil {
+		primary += ", " + p.Clustering.Name
+	}
+	fmt.Fprintf(&cql, "PRIMARY KEY (%s))", primary)
+	if p.Options != "" {
+		cql.WriteString(" WITH " + p.Options)
+	}
+	return client.Exec(ctx, cql.String())
+}
+
+// loadWriters is how many rows are written at the same time.
+const loadWriters = 64
+
+// Load writes all rows. It tells progress, which may be nil, how many of them are
+// written.
+func (d *Dataset) Load(ctx context.Context, client *cassandra.Client, progress func(done, all int)) error {
+	p := d.Profile
+	names := []string{p.keyNames(", ")}
+	for _, c := range d.columns {
+		names = append(names, c.Name)
+	}
+	marks := strings.TrimSuffix(strings.Repeat("?, ", len(names)+len(p.keyColumns())-1), ", ")
+	cql := fmt.Sprintf("INSERT INTO %s.%s (%s) VALUES (%s)", p.Keyspace, p.Table, strings.Join(names, ", "), marks)
+	if progress == nil {
+		progress = func(int, int) {}
+	}
+	if err := client.Load(ctx, cql, d.all(progress), loadWriters); err != nil {
+		return fmt.Errorf("load %s.%s: %w", p.Keyspace, p.Table, err)
+	}
+	return nil
+}
+
+// all yields the values of every row.
+func (d *Dataset) all(progress func(done, all int)) iter.Seq[[]any] {
+	return func(yield func([]any) bool) {
+		all := d.Profile.Partitions * d.Profile.RowsPerPartition
+		for n := range all {
+			i, r := n/d.Profile.RowsPerPartition, n%d.Profile.RowsPerPartition
+			row := d.keyValues(i)
+			for c := range d.columns {
+				row = append(row, d.columns[c].goValue(d.cell(nil, i, r, c)))
+			}
+			if !yield(row) {
+				return
+			}
+			if (n+1)%500 == 0 || n+1 == all {
+				progress(n+1, all)
+			}
+		}
+	}
+}
+
+// keyValues returns the partition key of partition i as the driver takes it.
+func (d *Dataset) keyValues(i int) []any {
+	var values []any
+	for c, cell := range d.keyCells(i) {
+		values = append(values, d.Profile.keyColumns()[c].goValue(cell))
+	}
+	return values
+}
+
+// Loaded says whether the data are there as far as a few partitions tell; the
+// error says what to do when they are not.
+func (d *Dataset) Loaded(ctx context.Context, client *cassandra.Client) error {
+	p := d.Profile
+	hint := errors.New("write the data first: qoslab bench load, with the same profile and seed")
+	cql := fmt.Sprintf("SELECT %s FROM %s.%s WHERE %s = ?", d.columns[0].Name, p.Keyspace, p.Table, p.keyNames(" = ? AND "))
+	for _, i := range []int{0, p.Partitions / 2, p.Partitions - 1} {
+		rows, err := client.QueryRaw(ctx, cql, d.keyValues(i)...)
+		if err != nil {
+			return fmt.Errorf("%w; %w", err, hint)
+		}
+		if len(rows) != p.RowsPerPartition || !bytes.Equal(rows[0][0], d.cell(nil, i, 0, 0)) {
+			return fmt.Errorf("%s.%s does not hold the data of profile %s with seed %d; %w", p.Keyspace, p.Table, p.Name, d.Seed, hint)
+		}
+	}
+	return nil
+}
+
+// Routing returns the bytes whose hash is the token of partition i.
+func (d *Dataset) Routing(i int) []byte { return d.keys[i].cql.Routing() }

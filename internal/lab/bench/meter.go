@@ -1,0 +1,164 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/metrics"
+	"syscall"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/qosproxy/qosproxy/internal/lab/report"
+)
+
+// Meter reads what Cassandra, the proxy and this process have spent.
+type Meter struct {
+	// Nodes returns what each node has spent since it began, by address; nil when
+	// the nodes are not on this machine.
+	Nodes func() (map[string]NodeCPU, error)
+	// Admin is the address of the proxy's admin listener, host:port; empty for no
+	// proxy.
+	Admin string
+}
+
+// NodeCPU is the CPU time of a node in seconds.
+type NodeCPU struct {
+	// Seconds is all of it, and Compiling the part of the JVM's compilers.
+	Seconds, Compiling float64
+}
+
+// usage is what has been spent until a moment.
+type usage struct {
+	nodes                    map[string]NodeCPU
+	proxyCPU, clientCPU      float64 // seconds
+	proxyAllocs, clientAlloc float64 // bytes
+}
+
+// read reads all meters. What cannot be read is an error, for a cost that is
+// partly missing would be taken for a low one.
+func (m Meter) read(ctx context.Context) (usage, error) {
+	var u usage
+	var err error
+	if m.Nodes != nil {
+		if u.nodes, err = m.Nodes(); err != nil {
+			return u, err
+		}
+	}
+	if m.Admin != "" {
+		if err := m.readProxy(ctx, &u); err != nil {
+			return u, fmt.Errorf("read the metrics of the proxy at %s: %w", m.Admin, err)
+		}
+	}
+	var self syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
+		return u, err
+	}
+	u.clientCPU = (time.Duration(self.Utime.Nano()) + time.Duration(self.Stime.Nano())).Seconds()
+	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(allocated)
+	u.clientAlloc = float64(allocated[0].Value.Uint64())
+	return u, nil
+}
+
+// compiled waits until the nodes' compilers take less than a twentieth of a CPU, or
+// as long as given. Without nodes there is nothing to wait for.
+func (m Meter) compiled(ctx context.Context, longest time.Duration) error {
+	if m.Nodes == nil {
+		return nil
+	}
+	const look = time.Second
+	spent, err := m.compiling()
+	for range longest / look {
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(look):
+		}
+		before := spent
+		if spent, err = m.compiling(); spent-before < look.Seconds()/20 {
+			break
+		}
+	}
+	return err
+}
+
+// compiling returns the CPU seconds that the compilers of all nodes have spent.
+func (m Meter) compiling() (seconds float64, err error) {
+	nodes, err := m.Nodes()
+	for _, n := range nodes {
+		seconds += n.Compiling
+	}
+	return seconds, err
+}
+
+func (m Meter) readProxy(ctx context.Context, u *usage) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.Admin+"/metrics", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(resp.Body)
+	if err != nil {
+		return err
+	}
+	if u.proxyCPU, err = counter(families, "process_cpu_seconds_total"); err != nil {
+		return err
+	}
+	u.proxyAllocs, err = counter(families, "go_memstats_alloc_bytes_total")
+	return err
+}
+
+func counter(families map[string]*dto.MetricFamily, name string) (float64, error) {
+	f := families[name]
+	if f == nil || len(f.GetMetric()) == 0 {
+		return 0, fmt.Errorf("there is no metric %s", name)
+	}
+	return f.GetMetric()[0].GetCounter().GetValue(), nil
+}
+
+// cost returns what each of so many lookups cost on average between two readings,
+// and the CPU time of each node, without its compilers, in milliseconds. Target tells whether a proxy had a
+// part in it.
+func (m Meter) cost(before, after usage, target string, lookups int64, sent sums) (report.Cost, map[string]float64) {
+	if lookups == 0 {
+		return report.Cost{}, nil
+	}
+	n := float64(lookups)
+	each := func(v float64) *float64 { v /= n; return &v }
+	c := report.Cost{
+		ClientCPUMillis:  each((after.clientCPU - before.clientCPU) * 1000),
+		ClientAllocBytes: each(after.clientAlloc - before.clientAlloc),
+		SubQueries:       each(float64(sent.subQueries)),
+		Hedges:           each(float64(sent.hedges)),
+		Failovers:        each(float64(sent.failovers)),
+	}
+	if m.Admin != "" && IsProxy(target) {
+		c.ProxyCPUMillis = each((after.proxyCPU - before.proxyCPU) * 1000)
+		c.ProxyAllocBytes = each(after.proxyAllocs - before.proxyAllocs)
+	}
+	if m.Nodes == nil {
+		return c, nil
+	}
+	total, compiling, nodes := 0.0, 0.0, map[string]float64{}
+	for address, spent := range after.nodes {
+		was := before.nodes[address]
+		compiled := spent.Compiling - was.Compiling
+		nodes[address] = (spent.Seconds - was.Seconds - compiled) * 1000 / n
+		total += nodes[address]
+		compiling += compiled
+	}
+	c.CassandraCPUMillis, c.CompilerCPUMillis = &total, each(compiling*1000)
+	return c, nodes
+}

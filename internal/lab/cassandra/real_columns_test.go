@@ -1,0 +1,79 @@
+//go:build lab
+
+package cassandra_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/partition"
+)
+
+// mostStatements are those of 32 sets of columns and of all columns, for one key and for
+// many.
+const mostStatements = 2 * 33
+
+// Whatever sets of columns clients ask for, nodes prepare a bounded number of statements,
+// and the answers are the same.
+func TestRealStatementsStayFew(t *testing.T) {
+	_, admin := shared.get(t)
+	name := shared.table(t, `CREATE TABLE %s (id text, seq int, s text static, s2 text static,
+		c0 text, c1 text, c2 text, c3 list<int>, c4 text, PRIMARY KEY (id, seq))`)
+	for _, cql := range []string{
+		"INSERT INTO test.%s (id, seq, s, c0, c1, c2, c3, c4) VALUES ('a', 1, 'static', 'v0', 'v1', '', [1, 2], 'v4')",
+		"INSERT INTO test.%s (id, seq, c1) VALUES ('a', 2, 'second')",
+		"INSERT INTO test.%s (id, s) VALUES ('b', 'no row')",
+		"INSERT INTO test.%s (id, seq) VALUES ('c', 1)",
+	} {
+		require.NoError(t, admin.Exec(t.Context(), fmt.Sprintf(cql, name)))
+	}
+	keys := []partition.Key{textKey(t, "a"), textKey(t, "b"), textKey(t, "c"), textKey(t, "none")}
+	c := open(t, config(shared.cluster))
+	table := definition(t, c, name)
+	all := []string{"c0", "c1", "c2", "c3", "c4", "s", "s2", "seq"}
+	set := func(n int) executor.Query {
+		var names []string
+		for i, column := range all {
+			if n&(1<<i) != 0 {
+				names = append(names, column)
+			}
+		}
+		return executor.Query{Table: table, Columns: columns(t, table, names...)}
+	}
+	host := c.Ring().Host(0)
+	before, err := c.Prepared(t.Context(), host, name)
+	require.NoError(t, err)
+	require.Zero(t, before)
+	answers := map[int][]partition.Result{}
+	for n := 1; n <= 200; n++ {
+		if answers[n], err = read(t, c, set(n), host, keys...); err != nil {
+			require.NoError(t, err)
+		}
+		one, err := read(t, c, set(n), host, keys[0])
+		require.NoError(t, err)
+		assert.Equal(t, answers[n][0], one[0])
+	}
+	assert.EqualValues(t, 2*(200-32), c.WholeReads())
+	after, err := c.Prepared(t.Context(), host, name)
+	require.NoError(t, err)
+	assert.LessOrEqual(t, after, mostStatements)
+	assert.GreaterOrEqual(t, after, 2*32, "the count counts")
+
+	// Each set has a place in one of these, which are asked for it as it is.
+	for from := 1; from <= 200; from += 32 {
+		exact := open(t, config(shared.cluster))
+		for n := from; n < from+32 && n <= 200; n++ {
+			res, err := read(t, exact, set(n), host, keys...)
+			require.NoError(t, err)
+			assert.Equal(t, answers[n], res, "columns %v", set(n).Columns)
+		}
+		assert.Zero(t, exact.WholeReads())
+	}
+	after, err = c.Prepared(t.Context(), host, name)
+	require.NoError(t, err)
+	assert.Greater(t, after, mostStatements, "control: without the bound there are more")
+}

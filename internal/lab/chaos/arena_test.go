@@ -1,0 +1,533 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/lab/bench"
+	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
+	"github.com/qosproxy/qosproxy/internal/lab/experiment"
+	"github.com/qosproxy/qosproxy/internal/lab/profiles"
+	"github.com/qosproxy/qosproxy/internal/lab/report"
+)
+
+// The load of every scenario that does not say another.
+const (
+	rate     = 50 // lookups per second, arriving as a Poisson process
+	deadline = 125 * time.Millisecond
+)
+
+// partitions is how many keys there are; each is one row of 450 bytes. The short form has
+// fewer, as cold nodes take a quarter of its time to write so many.
+func partitions() int {
+	if *short {
+		return 2000
+	}
+	return 10_000
+}
+
+// oneColumn is the table of every scenario that does not say others: its partition key is
+// one column.
+const oneColumn = "one key column"
+
+// otherTables are read beside it where nodes fail. A lookup of keys of several columns is a
+// statement for each tenant, which costs the nodes more: it comes half as often. share is the part of the load; the rest is for the first table.
+var otherTables = []struct {
+	name  string
+	share float64
+	make  func(*bench.Profile)
+}{
+	{"two key columns", 0.2, func(p *bench.Profile) {
+		p.Table, p.KeyPrefix = "tenants", &bench.Column{Name: "tenant", Type: "text", Bytes: []int{16}}
+	}},
+	{"clustered", 0.4, func(p *bench.Profile) {
+		p.Table, p.Clustering, p.RowsPerPartition = "orders", &bench.Column{Name: "line", Type: "int", Bytes: []int{16}}, 4
+		p.Columns[len(p.Columns)-1].Bytes = []int{80}
+	}},
+}
+
+// arena is a cluster of three nodes, tables with three replicas and one with a single one,
+// and proxies in processes of their own. The proxy with everything on lives through all
+// scenarios, as one in production does.
+type arena struct {
+	t         *testing.T
+	site      *experiment.Site
+	cluster   *devcluster.Cluster
+	data      map[int]*bench.Dataset // by replication factor
+	others    []*bench.Dataset       // of otherTables
+	proxies   map[string]*subject    // by settings
+	wide      *bench.Dataset         // of memory; nil until filled
+	mebibytes *bench.Dataset         // of the floods; nil until filled
+	tombs     bool                   // whether fillTombs has
+	most      float64                // what possible has found, lookups/s
+}
+
+// subject is a proxy under test with a client.
+type subject struct {
+	proxy  *experiment.Proxy
+	driver *bench.Driver
+	data   *bench.Dataset
+	// others are the drivers of otherTables, where these are loaded too.
+	others []*bench.Driver
+	// target is what the client asks; empty for the proxy over gRPC.
+	target string
+	// token is what ask brings; empty for none.
+	token string
+}
+
+// close ends a proxy that a scenario has to itself.
+func (s *subject) close() {
+	s.leave()
+	_ = s.proxy.Stop() // one that was killed has been seen to be
+}
+
+// leave ends the connections of a client.
+func (s *subject) leave() {
+	s.driver.Close()
+	for _, d := range s.others {
+		d.Close()
+	}
+}
+
+func newArena(t *testing.T) *arena {
+	ctx := t.Context()
+	lab := &experiment.Lab{Binary: binary, Seed: uint64(time.Now().UnixNano()), Say: t.Logf}
+	t.Logf("seed %d", lab.Seed)
+	layout := experiment.Layout{Nodes: 3, Racks: 3, VNodes: 16, YAML: map[string]any{
+		"tombstone_warn_threshold": tombstoneLimit, "tombstone_failure_threshold": tombstoneLimit,
+	}}
+	if *short {
+		layout.JVMArgs = []string{devcluster.ShortLived}
+	}
+	site, err := lab.Boot(ctx, layout)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, site.Close()) })
+	a := &arena{t: t, site: site, cluster: site.Cluster, data: map[int]*bench.Dataset{}, proxies: map[string]*subject{}}
+	for _, replication := range []int{1, 3} {
+		require.NoError(t, site.Load(ctx, products(fmt.Sprintf("chaos_rf%d", replication), "products", partitions()), replication))
+		a.data[replication] = site.Data
+	}
+	for _, table := range otherTables {
+		p := products("chaos_rf3", "", partitions()/4)
+		table.make(p)
+		require.NoError(t, site.Load(ctx, p, 3))
+		a.others = append(a.others, site.Data)
+	}
+	a.warm()
+	return a
+}
+
+// The bounds of warming up. No scenario of the short form measures how late lookups are on
+// warm nodes.
+const (
+	warmUnderLoad  = time.Minute
+	warmTurns      = 12
+	warmTurnsShort = 2
+)
+
+// warm has the nodes compile their code: under far more load than they have to carry,
+// and left alone in between, they do so sooner. It takes two minutes at most; the load
+// before each fault shows whether it was enough.
+func (a *arena) warm() {
+	a.t.Helper()
+	turns := warmTurns
+	if *short {
+		turns = warmTurnsShort
+	}
+	s := a.tables()
+	_, err := bench.Compare(a.t.Context(), a.unguarded().driver.Contenders("", bench.ProxyGRPC), bench.Comparison{
+		Load: bench.Load{Concurrency: 4}, Warmup: span(warmUnderLoad), Rounds: 1, Length: time.Second,
+	})
+	a.must(err)
+	for range turns {
+		l := a.load(s, 5*time.Second)
+		a.t.Logf("warm-up: %s", l)
+		if l.Failed == 0 && l.P99 < 0.040 {
+			break
+		}
+	}
+}
+
+// subject returns a proxy for the table of one key column with a replication factor, with
+// further settings of the table; equal ones are started once.
+func (a *arena) subject(replication int, settings ...string) *subject {
+	return a.start(true, replication, settings).alone()
+}
+
+// tables returns such a proxy with three replicas and loads all three tables.
+func (a *arena) tables(settings ...string) *subject { return a.start(true, 3, settings) }
+
+// alone returns a subject that loads the first table alone.
+func (s *subject) alone() *subject {
+	one := *s
+	one.others = nil
+	return &one
+}
+
+// unguarded returns a proxy that refuses nothing.
+func (a *arena) unguarded() *subject { return a.start(false, 3, nil).alone() }
+
+// unprotected returns a proxy that neither hedges nor avoids hosts in trouble, and loads
+// all tables. Fail-over is on: a node that is frozen fails nothing.
+func (a *arena) unprotected() *subject {
+	return a.start(true, 3, noHedge, "CHAOS_AVOIDANCE=nothing")
+}
+
+func (a *arena) start(admission bool, replication int, settings []string, env ...string) *subject {
+	name := fmt.Sprint(admission, replication, settings, env)
+	if s := a.proxies[name]; s != nil {
+		return s
+	}
+	all := []*bench.Dataset{a.data[replication]}
+	if replication == 3 {
+		all = append(all, a.others...)
+	}
+	var yaml strings.Builder
+	fmt.Fprintf(&yaml, "listen: {%s}\nshutdown: {delay: 0s}\nadmission: {enabled: %t}\ntables:\n", anywhere, admission)
+	for _, d := range all {
+		table := append([]string{"name: " + d.Profile.Keyspace + "." + d.Profile.Table, "timeout: 2s", "max_response_bytes: 64MiB"}, settings...)
+		fmt.Fprintf(&yaml, "  - {%s}\n", strings.Join(table, ", "))
+	}
+	proxy, err := a.site.Start(context.WithoutCancel(a.t.Context()), yaml.String(), env...)
+	a.must(err)
+	inTime := func(o *bench.Open) { o.Timeout = deadline }
+	s := a.metered(proxy, a.site.Meter(proxy), all[0], inTime)
+	for _, d := range all[1:] {
+		s.others = append(s.others, a.metered(proxy, a.site.Meter(proxy), d, inTime).driver)
+	}
+	a.proxies[name] = s
+	return s
+}
+
+// anywhere are the addresses of the listeners of a configuration.
+const anywhere = `grpc: "127.0.0.1:0", http: "127.0.0.1:0", admin: "127.0.0.1:0"`
+
+// own starts a proxy that a scenario has to itself, for its table of some data,
+// with a whole configuration and variables of the environment.
+func (a *arena) own(d *bench.Dataset, yaml string, env ...string) *subject {
+	a.t.Helper()
+	proxy, err := a.site.Start(context.WithoutCancel(a.t.Context()), yaml, env...)
+	a.must(err)
+	return a.client(proxy, d, nil)
+}
+
+// client returns a proxy with a further client; change, which may be nil, says how
+// it differs.
+func (a *arena) client(proxy *experiment.Proxy, d *bench.Dataset, change func(*bench.Open)) *subject {
+	a.t.Helper()
+	// A proxy that does not live through its scenario cannot tell what it spent.
+	return a.metered(proxy, a.site.Meter(nil), d, change)
+}
+
+// metered is client with a meter of what is spent.
+func (a *arena) metered(proxy *experiment.Proxy, meter bench.Meter, d *bench.Dataset, change func(*bench.Open)) *subject {
+	a.t.Helper()
+	a.site.Data = d
+	open := a.site.Open(proxy)
+	if change != nil {
+		change(&open)
+	}
+	driver, err := bench.NewDriver(open, meter)
+	a.must(err)
+	return &subject{proxy: proxy, driver: driver, data: d}
+}
+
+// plain is a configuration with a table of some data and everything else at its
+// default but the timeout, so that what is late is seen as late.
+func plain(d *bench.Dataset) string {
+	return fmt.Sprintf("listen: {%s}\nshutdown: {delay: 0s}\ntables:\n  - {name: %s.%s, timeout: 2s}\n", anywhere, d.Profile.Keyspace, d.Profile.Table)
+}
+
+// fill makes the table of a profile anew and fills it.
+func (a *arena) fill(p *bench.Profile) *bench.Dataset {
+	a.t.Helper()
+	a.cql("CREATE KEYSPACE IF NOT EXISTS "+p.Keyspace+" WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3}",
+		"DROP TABLE IF EXISTS "+p.Keyspace+"."+p.Table)
+	a.must(a.site.Load(a.t.Context(), p, 3))
+	return a.site.Data
+}
+
+// products returns the profile of the catalogue under another name.
+func products(keyspace, table string, partitions int) *bench.Profile {
+	source, err := profiles.Files.ReadFile("products.yaml")
+	if err != nil {
+		panic(err) // it is part of the binary
+	}
+	p, err := bench.ParseProfile(source)
+	if err != nil {
+		panic(err)
+	}
+	p.Keyspace, p.Table, p.Partitions = keyspace, table, partitions
+	return p
+}
+
+// cql runs statements one after the other.
+func (a *arena) cql(statements ...string) {
+	a.t.Helper()
+	for _, s := range statements {
+		err := a.site.Client.Exec(a.t.Context(), s)
+		for tries := 1; err != nil && tries < 3 && strings.Contains(err.Error(), "connection reset"); tries++ {
+			// A connection that went through a relay which is gone.
+			a.hold(time.Second)
+			err = a.site.Client.Exec(a.t.Context(), s)
+		}
+		a.must(err)
+	}
+}
+
+// load makes lookups of 50 keys for a while and checks every row.
+func (a *arena) load(s *subject, length time.Duration) *Load {
+	return a.loadAt(s, bench.Load{Rate: rate}, length)
+}
+
+// loadAt loads all tables of a subject, each with its share of the rate.
+func (a *arena) loadAt(s *subject, load bench.Load, length time.Duration) *Load {
+	a.t.Helper()
+	if len(s.others) == 0 {
+		return NewLoad(a.round(s.driver, s.target, load, length))
+	}
+	rounds := make([]*Load, 1+len(s.others))
+	var all sync.WaitGroup
+	one := func(i int, d *bench.Driver, name string, share float64) {
+		part := load
+		part.Rate *= share
+		all.Go(func() {
+			l := NewLoad(a.round(d, s.target, part, length))
+			l.Tables = []TableLoad{{name, l.Lookups, l.Failed}}
+			rounds[i] = l
+		})
+	}
+	rest := 1.0
+	for i, d := range s.others {
+		one(1+i, d, otherTables[i].name, otherTables[i].share)
+		rest -= otherTables[i].share
+	}
+	one(0, s.driver, oneColumn, rest)
+	all.Wait()
+	sum := &Load{}
+	for _, l := range rounds {
+		sum.Add(l)
+		sum.Seconds = max(sum.Seconds, l.Seconds)
+	}
+	return sum
+}
+
+// round loads one table.
+func (a *arena) round(d *bench.Driver, target string, load bench.Load, length time.Duration) *report.Round {
+	a.t.Helper()
+	runs, err := bench.Compare(a.t.Context(), d.Contenders("", cmp.Or(target, bench.ProxyGRPC)), bench.Comparison{
+		Load: load, Rounds: 1, Length: length, Seed: uint64(time.Now().UnixNano()),
+		SLA: report.SLA{Percentile: 95, TargetSeconds: deadline.Seconds()},
+	})
+	if err != nil {
+		a.t.Errorf("load: %v", err) // not FailNow: it may not be the goroutine of the test
+		return &report.Round{}
+	}
+	return &runs[0].Rounds[0]
+}
+
+// during loads a proxy while do runs, for length at the least.
+func (a *arena) during(s *subject, length time.Duration, do func()) *Load {
+	a.t.Helper()
+	return a.duringAt(s, bench.Load{Rate: rate}, length, do)
+}
+
+func (a *arena) duringAt(s *subject, at bench.Load, length time.Duration, do func()) *Load {
+	a.t.Helper()
+	var loaded *Load
+	var load sync.WaitGroup
+	enough := make(chan struct{})
+	at.Until = enough
+	load.Go(func() { loaded = a.loadAt(s, at, time.Hour) })
+	func() {
+		defer load.Wait() // also when do ends the test
+		defer close(enough)
+		start := time.Now()
+		do()
+		a.hold(length - time.Since(start))
+	}()
+	return loaded
+}
+
+// span returns the length of a stretch, shorter in the short form.
+func span(long time.Duration) time.Duration {
+	if *short {
+		return long / 4
+	}
+	return long
+}
+
+// hold waits.
+func (a *arena) hold(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-a.t.Context().Done():
+		a.t.FailNow()
+	}
+}
+
+// restart starts all nodes anew, whatever has become of them, and warms them.
+func (a *arena) restart() {
+	for _, n := range a.cluster.Nodes() {
+		_ = n.Kill()
+	}
+	for _, n := range a.cluster.Nodes() {
+		a.must(n.Start(a.t.Context()))
+	}
+	a.warm()
+}
+
+// node returns a node by its number, from 1.
+func (a *arena) node(n int) *devcluster.Node { return a.cluster.Nodes()[n-1] }
+
+// must stops the scenario at an error of the tools it uses.
+func (a *arena) must(err error) {
+	a.t.Helper()
+	require.NoError(a.t, err)
+}
+
+// sum adds up the series of a metric of a proxy whose labels are as given, in
+// pairs: counters and gauges by value, histograms by count.
+func (a *arena) sum(s *subject, name string, labels ...string) float64 {
+	total := 0.0
+	for _, m := range a.metrics(s)[name].GetMetric() {
+		if matches(m, labels) {
+			total += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return total
+}
+
+func matches(m *dto.Metric, labels []string) bool {
+	for i := 0; i+1 < len(labels); i += 2 {
+		if label(m, labels[i]) != labels[i+1] {
+			return false
+		}
+	}
+	return true
+}
+
+// asked is how many first sub-queries a host has answered.
+func (a *arena) asked(s *subject, n *devcluster.Node) float64 {
+	return a.sum(s, "qosproxy_subquery_duration_seconds", "host", n.Addr(), "attempt", "first")
+}
+
+func label(m *dto.Metric, name string) string {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == name {
+			return l.GetValue()
+		}
+	}
+	return ""
+}
+
+// metrics scrapes a proxy.
+func (a *arena) metrics(s *subject) map[string]*dto.MetricFamily {
+	resp, err := http.Get("http://" + s.proxy.Admin + "/metrics")
+	a.must(err)
+	defer resp.Body.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(resp.Body)
+	a.must(err)
+	return families
+}
+
+// back loads until a host answers first attempts again, and returns how
+// long that took; a minute and more means never.
+func (a *arena) back(s *subject, n *devcluster.Node) time.Duration {
+	const patience = time.Minute
+	start, before := time.Now(), a.asked(s, n)
+	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
+	defer cancel()
+	for ctx.Err() == nil {
+		a.load(s, time.Second)
+		// More than what a host that is avoided is asked, and less than a third of the lookups,
+		// each of which may be one group.
+		if a.asked(s, n) >= before+rate/10 {
+			return time.Since(start)
+		}
+		before = a.asked(s, n)
+	}
+	return patience
+}
+
+// within returns how many lookups a proxy has ended since it started, of those with
+// the labels given, how many of them it answered in full, and how many of these
+// within the deadline, which is an edge of the histogram.
+func (a *arena) within(s *subject, labels ...string) (all, full, inTime float64) {
+	for _, m := range a.metrics(s)["qosproxy_lookup_duration_seconds"].GetMetric() {
+		if !matches(m, labels) {
+			continue
+		}
+		h := m.GetHistogram()
+		all += float64(h.GetSampleCount())
+		if label(m, "code") != "OK" {
+			continue
+		}
+		full += float64(h.GetSampleCount())
+		for _, b := range h.GetBucket() {
+			if b.GetUpperBound() == deadline.Seconds() {
+				inTime += float64(b.GetCumulativeCount())
+			}
+		}
+	}
+	return all, full, inTime
+}
+
+// refused returns how many lookups a proxy has refused for load since it started.
+func (a *arena) refused(s *subject) float64 {
+	return a.sum(s, "qosproxy_lookup_duration_seconds", "code", "RESOURCE_EXHAUSTED")
+}
+
+// answer is what is read of an answer over HTTP.
+type answer struct {
+	Results []struct {
+		Status string                       `json:"status"`
+		Rows   []map[string]json.RawMessage `json:"rows"`
+	} `json:"results"`
+	Keys []struct {
+		Token    string   `json:"token"`
+		Replicas []string `json:"replicas"`
+	} `json:"keys"`
+}
+
+// ask posts to a table of a proxy over HTTP: verb is batchGet or explain and body is
+// JSON. An answer of any status is one.
+func ask(ctx context.Context, s *subject, table, verb, body string) (*answer, error) {
+	url := fmt.Sprintf("http://%s/v1/%s:%s", s.proxy.HTTP, strings.Replace(table, ".", "/", 1), verb)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if s.token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.token)
+	}
+	resp, err := manyConnections.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	out := &answer{}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return nil, fmt.Errorf("%s: %w", resp.Status, err)
+	}
+	return out, nil
+}
+
+// manyConnections keeps connections for a thousand callers.
+var manyConnections = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2000}}

@@ -1,0 +1,158 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/lab/bench"
+)
+
+// caller is a client of the configuration; limits are further settings of it, in YAML.
+type caller struct{ name, priority, limits string }
+
+// token is the bearer token of a client.
+func (c caller) token() string { return "token-of-" + c.name + "-0123456789abcdef" }
+
+// configure returns a configuration with clients that may read the table, and
+// listeners that have more settings; further settings are those of the table.
+func (a *arena) configure(listen string, clients []caller, settings ...string) string {
+	a.t.Helper()
+	dir, err := os.MkdirTemp(a.cluster.Dir(), "clients")
+	a.must(err)
+	var b strings.Builder
+	fmt.Fprintf(&b, "listen: {%s%s}\nshutdown: {delay: 0s}\nclients:\n", anywhere, listen)
+	for _, c := range clients {
+		file := filepath.Join(dir, c.name)
+		a.must(os.WriteFile(file, []byte(c.token()+"\n"), 0o600))
+		fmt.Fprintf(&b, "  - {name: %s, priority: %s, token_file: %s, tables: [{name: chaos_rf3.products}]%s}\n", c.name, c.priority, file, c.limits)
+	}
+	table := append([]string{"name: chaos_rf3.products", "timeout: 2s"}, settings...)
+	fmt.Fprintf(&b, "tables:\n  - {%s}\n", strings.Join(table, ", "))
+	return b.String()
+}
+
+// The proxy's histogram of lookups tells them apart by their number of keys, so that
+// what a caller got can be counted there: under such load the client, on the same
+// CPUs, is late itself.
+const (
+	measuredKeys = 50 // of those a promise is made to
+	crowdKeys    = 60 // of those that ask for too much
+	measured     = "11-50"
+)
+
+// as returns a proxy with a client's load of lookups with so many keys.
+func (a *arena) as(s *subject, c caller, keys int) *subject {
+	return a.client(s.proxy, a.data[3], func(o *bench.Open) {
+		o.Token, o.Mix = c.token(), []bench.Kind{{Weight: 1, Keys: keys}}
+	})
+}
+
+// settled is how long a crowd has been there when what others get of the proxy is
+// counted: as long as the proxy may take to find the limit.
+const settled = 5 * time.Second
+
+// crowded loads a proxy with lookups to which a promise is made, and with others
+// meanwhile, and tells which share of the first was not answered in full and in time:
+// from when it has settled on. All that the clients sent count, also those that the proxy
+// refuses before it knows how many keys they have.
+func (a *arena) crowded(o *Outcome, s *subject, length time.Duration, polite map[*subject]float64, greedy *subject, greed float64) {
+	var load sync.WaitGroup
+	load.Go(func() { a.loadAt(greedy, bench.Load{Rate: greed}, settled+length) })
+	of := func(length time.Duration) (lookups int64) {
+		var load sync.WaitGroup
+		var sum atomic.Int64
+		for p, rate := range polite {
+			load.Go(func() { sum.Add(a.loadAt(p, bench.Load{Rate: rate}, length).Lookups) })
+		}
+		load.Wait()
+		return sum.Load()
+	}
+	of(settled)
+	_, _, inTime := a.within(s, "keys", measured)
+	lookups := of(length)
+	_, _, inTimeAfter := a.within(s, "keys", measured)
+	load.Wait()
+	o.figure(Sum, "lookups", float64(lookups), "")
+	o.share(notInTime, float64(lookups)-(inTimeAfter-inTime), float64(lookups))
+	for p := range polite {
+		p.leave()
+	}
+	greedy.leave()
+}
+
+const notInTime = "not in time"
+
+// crowdChecks allow a share of lookups not in time, in percent.
+func crowdChecks(percent float64) func(o *Outcome) []Check {
+	return func(o *Outcome) []Check {
+		return []Check{
+			amount(notInTime, o.Value(notInTime)*100, percent, "%"),
+			sane("no lookups were made", o.Value("lookups") > 0),
+		}
+	}
+}
+
+var priorities = scenario{
+	name: "priorities", fault: "two priorities: interactive at half of the possible load, batch at 5 × of it, from the sixth second on",
+	promise: "≥ 99.4 % of interactive in time", without: "both are one client, of one priority", judge: crowdChecks(0.6),
+	rely: "Interactive lookups are answered in time whatever batch asks for.",
+	measure: func(a *arena, safe bool) *Outcome {
+		o := &Outcome{}
+		high, low := caller{name: "high", priority: "interactive"}, caller{name: "low", priority: "batch"}
+		if !safe {
+			low = high
+		}
+		s := a.own(a.data[3], a.configure("", []caller{high, {name: "low", priority: "batch"}}))
+		defer s.close()
+		lift := a.limitNodes(nodeShare)
+		defer lift()
+		peak := a.peak()
+		a.crowded(o, s, span(15*time.Second), map[*subject]float64{a.as(s, high, measuredKeys): peak / 2}, a.as(s, low, crowdKeys), 5*peak)
+		lift()
+		o.figure(Sum, "refused of batch", a.sum(s, "qosproxy_admission_shed_total", "priority", "batch"), "")
+		o.figure(Sum, "refused of interactive", a.sum(s, "qosproxy_admission_shed_total", "priority", "interactive"), "")
+		a.back(a.subject(3), a.node(3))
+		return o
+	},
+}
+
+var greedyClient = scenario{
+	name: "greedy", fault: "one client at 5 × of the possible load, nine at a twentieth of it each, from the sixth second on",
+	promise: "≥ 99 % of the lookups of the nine in time", without: "all ten are one client", judge: crowdChecks(1),
+	rely: "A client that asks for too much takes nothing from those that stay within their share.",
+	measure: func(a *arena, safe bool) *Outcome {
+		o := &Outcome{}
+		clients := make([]caller, 10)
+		for i := range clients {
+			clients[i] = caller{name: fmt.Sprintf("client-%d", i), priority: "standard"}
+		}
+		s := a.own(a.data[3], a.configure("", clients))
+		defer s.close()
+		lift := a.limitNodes(nodeShare)
+		defer lift()
+		peak := a.peak()
+		polite := map[*subject]float64{}
+		for i := range clients {
+			if i > 0 {
+				who := clients[i]
+				if !safe {
+					who = clients[0]
+				}
+				polite[a.as(s, who, measuredKeys)] = peak / 20
+			}
+		}
+		a.crowded(o, s, span(15*time.Second), polite, a.as(s, clients[0], crowdKeys), 5*peak)
+		lift()
+		o.figure(Sum, "refused of the greedy one", a.sum(s, "qosproxy_admission_client_shed_total", "client", clients[0].name), "")
+		o.figure(Sum, "refused in all", a.sum(s, "qosproxy_admission_client_shed_total"), "")
+		a.back(a.subject(3), a.node(3))
+		return o
+	},
+}

@@ -1,0 +1,173 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/lab/bench"
+)
+
+// wideRows is a table of 8 partitions of 10 MiB.
+const wideRows = `
+name: wide
+keyspace: ` + schemaKeyspace + `
+table: wide
+options: speculative_retry = 'NONE'
+partitions: 8
+rows_per_partition: 160
+key: {name: id, type: text}
+clustering: {name: ck, type: int}
+columns:
+  - {name: v, type: blob, bytes: [65536]}
+mix:
+  - keys: 1
+`
+
+// memoryLimit is what the proxy is held to, in bytes.
+const memoryLimit = 256 << 20
+
+// The figures of memory.
+const (
+	peakMemory   = "peak of memory"
+	kills        = "kills"
+	largeRefused = "large lookups TOO_LARGE"
+	largeFound   = "large lookups FOUND"
+)
+
+var memory = scenario{
+	name: "memory", fault: "1,000 concurrent lookups of partitions of 10 MiB in 256 MiB of memory",
+	promise: "no kill; TOO_LARGE where read; ≥ 95 % of small lookups in time",
+	rely:    "Answers that are too large are refused, and neither the proxy nor small lookups die of them.",
+	without: "max_response_bytes 64MiB, no admission, no GOMEMLIMIT",
+	measure: func(a *arena, safe bool) *Outcome {
+		o := &Outcome{}
+		p, err := bench.ParseProfile([]byte(wideRows))
+		a.must(err)
+		if a.wide == nil {
+			a.wide = a.fill(p)
+		}
+		yaml, env := a.configure("", []caller{{name: "small", priority: "interactive"}, {name: "wide", priority: "batch"}}), []string{fmt.Sprintf("GOMEMLIMIT=%d", memoryLimit/10*9)}
+		// Every lookup reads by itself, or eight reads would do for all.
+		table := "  - {name: " + schemaKeyspace + ".wide, timeout: 2s, coalesce: false, max_rows_per_key: 1000"
+		if safe {
+			table += "}\n"
+		} else {
+			table += ", max_response_bytes: 64MiB}\nadmission: {enabled: false}\n"
+			env = nil
+		}
+		grant := "tables: [{name: chaos_rf3.products}"
+		yaml = strings.ReplaceAll(yaml, grant, grant+", {name: "+schemaKeyspace+".wide}") + table
+		owned := a.own(a.data[3], yaml, env...)
+		defer owned.close()
+		small := a.as(owned, caller{name: "small"}, 50)
+		defer small.leave()
+		a.load(small, 3*time.Second)
+		lift, err := a.cluster.LimitMemory(owned.proxy.PID(), memoryLimit)
+		if err != nil {
+			a.t.Logf("no control group (%v): held to the peak of its memory", err)
+		} else {
+			defer func() {
+				owned.close()
+				a.must(lift())
+			}()
+		}
+		owned.token = caller{name: "wide"}.token()
+		var statuses map[string]int64
+		watch := watchPeak(owned.proxy.PID())
+		l := a.during(small, 0, func() { statuses = a.flood(owned, a.wide, 1000, span(15*time.Second)) })
+		peak := watch()
+		if !safe {
+			// The nodes do not survive that.
+			defer a.restart()
+		}
+		killed := 0.0
+		select {
+		case <-owned.proxy.Done():
+			killed = 1
+		default:
+		}
+		o.load("small lookups", l)
+		o.share("small not in time", float64(l.Failed), float64(l.Lookups))
+		o.figure(Sum, largeRefused, float64(statuses["TOO_LARGE"]), "")
+		o.figure(Sum, "large lookups refused for load", float64(statuses["SHED"]), "")
+		o.figure(Sum, largeFound, float64(statuses["FOUND"]), "")
+		o.figure(Most, peakMemory, float64(peak>>20), "MiB")
+		o.figure(Sum, kills, killed, "")
+		return o
+	},
+	judge: func(o *Outcome) []Check {
+		return []Check{
+			counted(kills, int64(o.Value(kills)), 0),
+			amount(peakMemory, o.Value(peakMemory), memoryLimit>>20, "MiB"),
+			amount("small lookups not in time", o.Value("small not in time")*100, 5, "%"),
+			counted(largeFound, int64(o.Value(largeFound)), 0),
+			sane("no large lookup was TOO_LARGE", o.Value(largeRefused) > 0),
+		}
+	},
+}
+
+// flood has so many callers look one key of a dataset up each, over and over, and
+// returns how often each status came; error is for what was no answer.
+func (a *arena) flood(s *subject, d *bench.Dataset, callers int, length time.Duration) map[string]int64 {
+	ctx, cancel := context.WithTimeout(a.t.Context(), length)
+	defer cancel()
+	var mu sync.Mutex
+	statuses := map[string]int64{}
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			body := fmt.Sprintf(`{"keys":["id-%07d"]}`, i%d.Profile.Partitions)
+			for ctx.Err() == nil {
+				status := "error"
+				got, err := ask(ctx, s, d.Profile.Keyspace+"."+d.Profile.Table, "batchGet", body)
+				switch {
+				case err == nil && len(got.Results) == 1:
+					status = got.Results[0].Status
+				case ctx.Err() != nil:
+					return
+				}
+				mu.Lock()
+				statuses[status]++
+				mu.Unlock()
+				if status != "TOO_LARGE" {
+					time.Sleep(time.Second) // as Retry-After says
+				}
+			}
+		})
+	}
+	all.Wait()
+	return statuses
+}
+
+// watchPeak follows a process until what it returns is called, which tells the most
+// memory the process has had resident, in bytes.
+func watchPeak(pid int) func() int64 {
+	enough, result := make(chan struct{}), make(chan int64)
+	go func() {
+		peak := int64(0)
+		for {
+			if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err == nil {
+				_, rest, _ := strings.Cut(string(status), "VmHWM:")
+				var kib int64
+				_, _ = fmt.Sscan(rest, &kib)
+				peak = max(peak, kib<<10)
+			}
+			select {
+			case <-enough:
+				result <- peak
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+	return func() int64 {
+		close(enough)
+		return <-result
+	}
+}

@@ -1,0 +1,123 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/lab/bench"
+)
+
+// served is what a proxy has made of the lookups of a stretch, by its own count: under such
+// load the client, on the same CPUs, is late itself.
+type served struct{ seconds, all, full, inTime, refused float64 }
+
+// admitted is how many were not refused.
+func (s *served) admitted() float64 { return s.all - s.refused }
+
+// serve loads a proxy and counts.
+func (a *arena) serve(s *subject, load bench.Load, length time.Duration) *served {
+	allBefore, fullBefore, inTimeBefore := a.within(s)
+	refusedBefore := a.refused(s)
+	l := a.loadAt(s, load, length)
+	all, full, inTime := a.within(s)
+	a.t.Logf("%s", l)
+	return &served{max(l.Seconds, 1), all - allBefore, full - fullBefore, inTime - inTimeBefore, a.refused(s) - refusedBefore}
+}
+
+// nodeShare is the share of a CPU that each node has, and gets, while the possible load
+// is looked for and exceeded: nodes are the bottleneck then, as they are in production,
+// and what is left of the machine is for the proxy and the load generator.
+const nodeShare = 0.25
+
+// limitNodes holds every node to a share of a CPU until lift is called, once or more.
+func (a *arena) limitNodes(share float64) (lift func()) {
+	a.t.Helper()
+	set := func(share float64) {
+		for _, n := range a.cluster.Nodes() {
+			a.must(n.LimitCPU(share))
+		}
+	}
+	set(share)
+	return func() { set(0) }
+}
+
+// peak returns the most lookups per second that the nodes answer with at most one in a
+// hundred late. They are asked through a proxy that refuses nothing: callers that are
+// refused come back at once, and their refusals would be the load. It is looked for until it
+// rises no more, once for all scenarios: under such load, and with so little CPU, nodes
+// compile for a while.
+func (a *arena) peak() float64 {
+	if a.most > 0 {
+		return a.most
+	}
+	s := a.unguarded()
+	for range 4 {
+		before := a.most
+		for _, callers := range []int{2, 4, 6, 8} {
+			got := a.serve(s, bench.Load{Concurrency: callers}, 3*time.Second)
+			if late := (got.full - got.inTime) / max(got.full, 1); late > 0.01 && a.most > 0 {
+				break
+			}
+			a.most = max(a.most, got.inTime/got.seconds)
+		}
+		if a.most < 1.1*before {
+			break
+		}
+	}
+	a.t.Logf("the nodes answer %.0f lookups/s at most", a.most)
+	return a.most
+}
+
+// overloads are how many times the possible load the proxy is asked for.
+var overloads = []float64{10, 3}
+
+// goodput is the name of a figure.
+func goodput(times float64) string {
+	return fmt.Sprintf("in time under %.0f ×, of the possible", times)
+}
+
+func admitted(times float64) string {
+	return fmt.Sprintf("not in time under %.0f ×, of what was not refused", times)
+}
+
+const afterwards = "not in time 5 s after, at 0.6 ×"
+
+var overload = scenario{
+	name: "overload", fault: "10 × the possible load for 12 s, 3 × for 12 s, then 0.6 ×", without: "admission.enabled false",
+	promise: "goodput ≥ 90 % of the possible; ≥ 92 % of what is not refused in time; ≥ 99 % in time 5 s after",
+	rely:    "Under any load as much is answered in time as without it; the rest is refused at once, and what is not refused is in time.",
+	measure: func(a *arena, safe bool) *Outcome {
+		o := &Outcome{}
+		s := a.subject(3)
+		if !safe {
+			s = a.unguarded()
+		}
+		lift := a.limitNodes(nodeShare)
+		defer lift()
+		peak := a.peak()
+		o.figure(Least, "possible", peak, "lookups/s")
+		for _, times := range overloads {
+			got := a.serve(s, bench.Load{Rate: times * peak}, span(12*time.Second))
+			o.share(goodput(times), got.inTime, peak*got.seconds)
+			o.share(admitted(times), got.admitted()-got.inTime, got.admitted())
+			o.share(fmt.Sprintf("refused under %.0f ×", times), got.refused, got.all)
+		}
+		a.loadAt(s, bench.Load{Rate: 0.6 * peak}, 5*time.Second)
+		after := a.serve(s, bench.Load{Rate: 0.6 * peak}, span(10*time.Second))
+		o.share(afterwards, after.all-after.inTime, after.all)
+		lift()
+		a.back(a.subject(3), a.node(3))
+		return o
+	},
+	judge: func(o *Outcome) []Check {
+		checks := []Check{amount(afterwards, o.Value(afterwards)*100, 1, "%")}
+		for _, times := range overloads {
+			checks = append(checks,
+				amount(fmt.Sprintf("of the possible load not in time under %.0f ×", times), (1-o.Value(goodput(times)))*100, 10, "%"),
+				amount(admitted(times), o.Value(admitted(times))*100, 8, "%"))
+		}
+		return checks
+	},
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qosproxy/qosproxy/internal/app"
+	"github.com/qosproxy/qosproxy/internal/cassandra"
+	"github.com/qosproxy/qosproxy/internal/command"
+	"github.com/qosproxy/qosproxy/internal/config"
+	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
+)
+
+// demoRate is the load of the running demo, in lookups per second.
+const demoRate = 20
+
+func newDemo() *cobra.Command {
+	d := &demo{}
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Boot a real local Cassandra cluster, load data, serve it",
+		Long: `demo boots a real Apache Cassandra cluster on 127.0.0.1, .2, .3, loads a product
+catalogue and a table of user features, serves both on the default ports, shows
+three things to try with their output, and then runs a light load of 50-key lookups
+with a live line of percentiles. Ctrl-C ends it and removes everything.
+
+The first run downloads Cassandra (66 MB by Maven). It needs JDK 17 and Maven, and as
+root on Debian installs them.`,
+		Example: `  qoslab demo
+  qoslab demo --once
+  qoslab demo --nodes 1 --once --keep`,
+		Args: command.Exactly(0, 0, "no argument"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if d.nodes < 1 || d.nodes > 9 {
+				return command.Usagef("--nodes %d: use 1 to 9; a node takes about 1 GiB", d.nodes)
+			}
+			d.out, d.progress = cmd.OutOrStdout(), newProgress(os.Stderr)
+			return d.run(cmd.Context())
+		},
+	}
+	cmd.Flags().IntVar(&d.nodes, "nodes", 3, "nodes of the cluster, 1 to 9; a node takes about 1 GiB of memory")
+	cmd.Flags().BoolVar(&d.once, "once", false, "do one 50-key lookup on each front listener and exit")
+	proxyFlag(cmd.Flags(), &d.binary)
+	cmd.Flags().BoolVar(&d.keep, "keep", false, "with --once: go on serving, without load, until Ctrl-C")
+	return cmd
+}
+
+// demo is one run of the command.
+type demo struct {
+	nodes      int
+	once, keep bool
+	binary     string // qosproxy, whose commands are shown
+	out        io.Writer
+	progress   *progress
+	proxy      *app.App
+}
+
+func (d *demo) run(ctx context.Context) error {
+	if err := d.checkPorts(); err != nil {
+		return err
+	}
+	if !d.once { // then the tour shows what to type
+		var err error
+		if d.binary, err = findProxy(d.binary); err != nil {
+			return err
+		}
+	}
+	cluster, err := devcluster.Start(ctx, devcluster.Config{Nodes: demoNodes(d.nodes), Progress: d.progress.cluster})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		d.progress.step("stopping the cluster")
+		if err := cluster.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		d.progress.done("stopped; everything is removed")
+	}()
+	if err := d.load(ctx, cluster); err != nil {
+		return d.interrupted(ctx, err)
+	}
+	if err := d.serve(ctx, cluster); err != nil {
+		return d.interrupted(ctx, err)
+	}
+	return nil
+}
+
+// checkPorts fails when ports that the proxy will listen on are taken, before minutes
+// are spent on a cluster that cannot be served. The ports of the nodes are left to
+// devcluster, which first waits for nodes that are still being stopped.
+func (d *demo) checkPorts() error {
+	cfg, err := demoConfig(nil)
+	if err != nil {
+		return err
+	}
+	var taken []error
+	for _, l := range []struct{ what, address string }{
+		{"gRPC", cfg.Listen.GRPC}, {"HTTP", cfg.Listen.HTTP}, {"metrics", cfg.Listen.Admin},
+	} {
+		if err := devcluster.CheckPort(l.address); err != nil {
+			taken = append(taken, fmt.Errorf("the demo cannot listen for %s: %w", l.what, err))
+		}
+	}
+	return errors.Join(taken...)
+}
+
+// interrupted turns the failure of a step that Ctrl-C cut short into a good end.
+func (d *demo) interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil && !d.once {
+		return nil
+	}
+	return err
+}
+
+// demoNodes spreads nodes over three racks, as availability zones are.
+func demoNodes(n int) []devcluster.NodeConfig {
+	racks := make([]string, n)
+	for i := range racks {
+		racks[i] = fmt.Sprintf("rack%d", i%3+1)
+	}
+	return devcluster.Racks("dc1", racks...)
+}
+
+// load creates the sample tables and fills them.
+func (d *demo) load(ctx context.Context, cluster *devcluster.Cluster) error {
+	settings := cassandra.Default()
+	settings.ContactPoints = cluster.ContactPoints()
+	settings.Logger = slog.New(slog.DiscardHandler)
+	client, err := cassandra.Connect(ctx, settings)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	d.progress.step("creating shop.products and shop.features")
+	for _, statement := range demoSchema("dc1", min(3, d.nodes)) {
+		if err := client.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("create the sample tables: %w", err)
+		}
+	}
+	if err := loadDemo(ctx, client, d.progress.load); err != nil {
+		return err
+	}
+	d.progress.done(fmt.Sprintf("loaded %d products and %d features of %d users", demoProducts, demoUsers*demoFeatures, demoUsers))
+	return nil
+}
+
+// demoConfig is the configuration that serves the sample tables of the nodes at the
+// contact points.
+func demoConfig(contactPoints []string) (*config.Config, error) {
+	cfg, err := config.Parse([]byte("tables:\n  - name: shop.products\n  - name: shop.features\n"), "demo")
+	if err != nil {
+		return nil, err
+	}
+	cfg.Cassandra.ContactPoints = contactPoints
+	cfg.Shutdown.Delay = 0
+	return cfg, nil
+}
+
+// serve runs the proxy over the cluster, shows what it does, and returns when
+// the demo is over.
+func (d *demo) serve(ctx context.Context, cluster *devcluster.Cluster) error {
+	cfg, err := demoConfig(cluster.ContactPoints())
+	if err != nil {
+		return err
+	}
+	d.proxy = app.New(cfg, app.Options{Version: version, Commit: command.Commit(""), Log: slog.New(slog.DiscardHandler)})
+	if err := d.proxy.Start(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
+		defer cancel()
+		if err := d.proxy.Stop(stopping); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}()
+	d.progress.step("waiting for the proxy to know the ring")
+	if err := d.waitReady(ctx); err != nil {
+		return err
+	}
+	d.progress.done("serving gRPC on " + cfg.Listen.GRPC + ", HTTP on " + cfg.Listen.HTTP + ", metrics on " + cfg.Listen.Admin)
+
+	tour := &demoTour{out: d.out, cfg: cfg, binary: d.binary}
+	if err := tour.lookups(ctx); err != nil {
+		return err
+	}
+	switch {
+	case d.once && !d.keep:
+		return nil
+	case d.once:
+		fmt.Fprintln(d.out, "\nServing until Ctrl-C.")
+		<-ctx.Done()
+		return nil
+	}
+	if err := tour.tries(ctx); err != nil {
+		return err
+	}
+	return d.live(ctx, tour, cluster)
+}
+
+// waitReady waits until lookups are taken.
+func (d *demo) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	for {
+		reason := d.proxy.NotReady()
+		if reason == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("the proxy is not ready: " + reason)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

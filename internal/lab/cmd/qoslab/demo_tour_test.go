@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestTheTourWaitsForNodesToGetWarm is of nodes that are slow and late now and then, as
+// those that have just booted.
+func TestTheTourWaitsForNodesToGetWarm(t *testing.T) {
+	late := errors.New("late")
+	always := func(int) bool { return true }
+	for name, tt := range map[string]struct {
+		late    func(lookup int) bool
+		usual   time.Duration
+		takes   time.Duration
+		wantErr error
+	}{
+		"warm":                    {nil, 5 * time.Millisecond, 25 * time.Millisecond, nil},
+		"slow for good":           {nil, 20 * time.Millisecond, warmUpPatience, nil},
+		"one late after many":     {func(n int) bool { return n == 150 }, 20 * time.Millisecond, warmUpPatience, nil},
+		"one late at the end":     {func(n int) bool { return n == 248 }, 20 * time.Millisecond, warmUpPatience, nil},
+		"late for a while":        {func(n int) bool { return n < 80 }, 5 * time.Millisecond, 14 * time.Second, nil},
+		"every other one, 9 s":    {func(n int) bool { return n < 100 && n%2 == 0 }, 5 * time.Millisecond, 9 * time.Second, nil},
+		"nothing ever is in time": {always, 5 * time.Millisecond, warmUpMost, late},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				begin := time.Now()
+				err := warmUp(t.Context(), func() (time.Duration, error) {
+					n++
+					if tt.late != nil && tt.late(n-1) {
+						time.Sleep(125 * time.Millisecond)
+						return 0, late
+					}
+					time.Sleep(tt.usual)
+					return tt.usual, nil
+				})
+				assert.ErrorIs(t, err, tt.wantErr)
+				assert.InDelta(t, tt.takes.Seconds(), time.Since(begin).Seconds(), 0.3)
+			})
+		})
+	}
+}
+
+// TestTheTourShowsCommandsWithTheirOutput is of a program that prints its arguments.
+func TestTheTourShowsCommandsWithTheirOutput(t *testing.T) {
+	echo, err := exec.LookPath("echo")
+	require.NoError(t, err)
+	var out strings.Builder
+	tour := &demoTour{out: &out, binary: echo}
+	require.NoError(t, tour.try(t.Context(), "ring", "shop"))
+	assert.Equal(t, "\n$ qosproxy ring shop\nring shop\n", out.String())
+
+	tour.binary = echo + "-none"
+	require.ErrorContains(t, tour.try(t.Context(), "ring"), "qosproxy ring")
+}

@@ -1,0 +1,172 @@
+package devcluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// cpuGroup is the folder of a control group with a CPU quota; empty for none.
+type cpuGroup string
+
+// quotaPeriod is the time over which a quota counts, in microseconds. The quota is
+// a millisecond at least, the kernel's minimum. From a tenth of a CPU on the period
+// is so short that the process is slow all the time; below, it is the kernel's
+// default and that of container runtimes, in which the process is stopped for most
+// of each period.
+func quotaPeriod(fraction float64) int {
+	if fraction >= 0.1 {
+		return 10_000
+	}
+	return 100_000
+}
+
+// newCPUGroup makes a control group for one node, by version 1 or 2 of the
+// interface, whichever has the cpu controller.
+func newCPUGroup(name string) (cpuGroup, error) {
+	path, err := newGroup("cpu", name)
+	return cpuGroup(path), err
+}
+
+// newGroup makes a control group with a controller and returns its folder.
+func newGroup(controller, name string) (string, error) {
+	parent, unified, err := mountOf(controller)
+	if err != nil {
+		return "", err
+	}
+	if unified {
+		if err := delegate(parent, controller); err != nil {
+			return "", err
+		}
+	}
+	path := filepath.Join(parent, name)
+	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("make a control group (run as root): %w", err)
+	}
+	return path, nil
+}
+
+// mountOf returns the mount point of the control groups that have a controller,
+// and whether they are of the unified hierarchy (version 2).
+func mountOf(controller string) (path string, unified bool, err error) {
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return "", false, err
+	}
+	for line := range strings.Lines(string(mounts)) {
+		// device folder type options …
+		fields := strings.Fields(line)
+		if len(fields) < 4 {
+			continue
+		}
+		switch fields[2] {
+		case "cgroup":
+			if slices.Contains(strings.Split(fields[3], ","), controller) {
+				return fields[1], false, nil
+			}
+		case "cgroup2":
+			controllers, err := os.ReadFile(filepath.Join(fields[1], "cgroup.controllers"))
+			if err == nil && slices.Contains(strings.Fields(string(controllers)), controller) {
+				return fields[1], true, nil
+			}
+		}
+	}
+	return "", false, fmt.Errorf("no control groups with the %s controller are mounted here", controller)
+}
+
+// delegate lets the groups below parent have limits of their own.
+func delegate(parent, controller string) error {
+	file := filepath.Join(parent, "cgroup.subtree_control")
+	enabled, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(strings.Fields(string(enabled)), controller) {
+		return nil
+	}
+	if err := os.WriteFile(file, []byte("+"+controller), 0o644); err != nil {
+		return fmt.Errorf("enable the %s controller below %s (run as root, outside of a container): %w", controller, parent, err)
+	}
+	return nil
+}
+
+// The weights of a group, by version 2 and 1 of the interface: the most there is. All
+// threads of a group share it, and every thread outside of a group has a weight of its
+// own, so that with the default a node would get next to nothing beside busy others,
+// whatever its quota allows.
+const (
+	mostWeight = "10000"
+	mostShares = "262144"
+)
+
+// limit moves the process into the group and sets its quota, which it gets also on a
+// busy machine; 0 moves it out again.
+func (g cpuGroup) limit(pid int, fraction float64) error {
+	if fraction == 0 {
+		return join(filepath.Dir(string(g)), pid)
+	}
+	period := quotaPeriod(fraction)
+	quota := int(fraction * float64(period))
+	settings := map[string]string{"cpu.max": fmt.Sprintf("%d %d", quota, period), "cpu.weight": mostWeight}
+	if _, err := os.Stat(filepath.Join(string(g), "cpu.cfs_quota_us")); err == nil {
+		settings = map[string]string{
+			"cpu.cfs_period_us": strconv.Itoa(period),
+			"cpu.cfs_quota_us":  strconv.Itoa(quota),
+			"cpu.shares":        mostShares,
+		}
+	}
+	for name, value := range settings {
+		if err := os.WriteFile(filepath.Join(string(g), name), []byte(value), 0o644); err != nil {
+			return err
+		}
+	}
+	return join(string(g), pid)
+}
+
+// join moves a process into a group.
+func join(group string, pid int) error {
+	return os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644)
+}
+
+// remove removes the group, whose process has ended. The kernel lets go of a
+// process a moment after it has been reaped.
+func (g cpuGroup) remove() error { return removeGroup(string(g)) }
+
+func removeGroup(path string) error {
+	var err error
+	for range 50 {
+		if err = os.Remove(path); err == nil || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
+}
+
+// limitMemory moves a process into a new group with a limit of memory, in bytes,
+// and no swap, and returns the folder of the group.
+func limitMemory(name string, pid int, bytes int64) (string, error) {
+	group, err := newGroup("memory", name)
+	if err != nil {
+		return "", err
+	}
+	settings := [][2]string{{"memory.max", strconv.FormatInt(bytes, 10)}, {"memory.swap.max", "0"}}
+	if _, err := os.Stat(filepath.Join(group, "memory.limit_in_bytes")); err == nil {
+		// Of both together, so no swap; it may not be below the other.
+		settings = [][2]string{{"memory.limit_in_bytes", settings[0][1]}, {"memory.memsw.limit_in_bytes", settings[0][1]}}
+	}
+	for i, s := range append(settings, [2]string{"cgroup.procs", strconv.Itoa(pid)}) {
+		err := os.WriteFile(filepath.Join(group, s[0]), []byte(s[1]), 0o644)
+		// Kernels without swap accounting have no file for it.
+		if err != nil && (i != 1 || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission)) {
+			return "", errors.Join(err, removeGroup(group))
+		}
+	}
+	return group, nil
+}

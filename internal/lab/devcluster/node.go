@@ -1,0 +1,317 @@
+package devcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	cqlPort      = 9042
+	storagePort  = 7000
+	firstJMXPort = 7199
+	// stopPatience is how long a node may take to flush and leave before it is killed.
+	stopPatience = 30 * time.Second
+)
+
+// ErrNotRunning means that the node has no process.
+var ErrNotRunning = errors.New("node is not running")
+
+// Node is one node of a Cluster. Its methods may be called from any goroutine.
+type Node struct {
+	cluster   *Cluster
+	cfg       NodeConfig
+	number    int // 1-based: node n is on 127.0.0.n
+	ip        string
+	dir       string
+	bootstrap bool // streams its data from the others when it first joins
+	tokens    []int64
+
+	mu      sync.Mutex
+	hostID  string
+	process *process // nil before the first start
+	spent   time.Duration
+	group   cpuGroup
+}
+
+// process is one run of a node.
+type process struct {
+	cmd *exec.Cmd
+	// done is closed when the process has ended and been reaped.
+	done chan struct{}
+	// logStart is where this run's part of the log begins.
+	logStart int64
+	// othersLogStart is where, at the start of this run, the logs of the other
+	// nodes ended.
+	othersLogStart map[*Node]int64
+}
+
+func newNode(c *Cluster, number int, cfg NodeConfig, tokens []int64) *Node {
+	return &Node{
+		cluster: c, cfg: cfg, number: number, tokens: tokens,
+		ip:  fmt.Sprintf("127.0.0.%d", number),
+		dir: filepath.Join(c.dir, fmt.Sprintf("node%d", number)),
+	}
+}
+
+// Number is the node's 1-based number, which is the last byte of its address.
+func (n *Node) Number() int { return n.number }
+
+// IP is the node's address.
+func (n *Node) IP() string { return n.ip }
+
+// Addr is the host:port at which the node serves CQL clients.
+func (n *Node) Addr() string { return net.JoinHostPort(n.ip, strconv.Itoa(cqlPort)) }
+
+// DC is the node's datacenter.
+func (n *Node) DC() string { return n.cfg.DC }
+
+// Rack is the node's rack.
+func (n *Node) Rack() string { return n.cfg.Rack }
+
+// HostID is the UUID Cassandra gave the node; empty for a node that is not in the
+// ring.
+func (n *Node) HostID() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.hostID
+}
+
+// LogPath is the file with the node's log; it is removed by Cluster.Stop.
+func (n *Node) LogPath() string { return filepath.Join(n.dir, "system.log") }
+
+func (n *Node) name() string { return fmt.Sprintf("node%d", n.number) }
+
+func (n *Node) jmxPort() int { return firstJMXPort + n.number - 1 }
+
+// running returns the node's process, or nil.
+func (n *Node) running() *process {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.process == nil {
+		return nil
+	}
+	select {
+	case <-n.process.done:
+		return nil
+	default:
+		return n.process
+	}
+}
+
+// PID is the id of the node's process, 0 when it is not running.
+func (n *Node) PID() int {
+	if p := n.running(); p != nil {
+		return p.cmd.Process.Pid
+	}
+	return 0
+}
+
+// launch starts the node's process and returns at once. It holds the cluster's
+// mutex, so that Stop finds every process that has been started.
+func (n *Node) launch() (*process, error) {
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	if n.cluster.stopped {
+		return nil, ErrStopped
+	}
+	if n.running() != nil {
+		return nil, fmt.Errorf("start node %d: it is running", n.number)
+	}
+	output, err := os.OpenFile(n.outputPath(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = output.Close() }()
+	p := &process{done: make(chan struct{}), logStart: n.logSize(), othersLogStart: make(map[*Node]int64)}
+	for _, other := range n.cluster.nodes {
+		p.othersLogStart[other] = other.logSize()
+	}
+	p.cmd = n.cluster.watchdog.command(n.name(), n.command(n.cluster.install))
+	p.cmd.Stdout, p.cmd.Stderr = output, output
+	p.cmd.Dir = n.dir
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start node %d: %w", n.number, err)
+	}
+	n.mu.Lock()
+	n.process = p
+	n.mu.Unlock()
+	go n.reap(p)
+	return p, nil
+}
+
+// reap waits for the process to end.
+func (n *Node) reap(p *process) {
+	// How it ended is of interest to nobody: a node that ends by itself is found
+	// in the log, one that was killed was killed by us.
+	_ = p.cmd.Wait()
+	n.mu.Lock()
+	n.spent += p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+	n.mu.Unlock()
+	n.cluster.watchdog.forget(n.name(), p.cmd.Process.Pid)
+	close(p.done)
+}
+
+// Start starts a stopped or killed node with the data it had, and returns when it
+// accepts CQL clients, sees all other running nodes up, and is seen up by them
+// (for which a frozen one is not waited long). When that fails or
+// ctx ends before, the node is killed again; the error holds the last errors of
+// its log.
+func (n *Node) Start(ctx context.Context) error {
+	p, err := n.launch()
+	if err != nil {
+		return fmt.Errorf("devcluster: %w", err)
+	}
+	if err = n.awaitClients(ctx, p); err == nil {
+		err = n.awaitPeers(ctx, p)
+	}
+	if err == nil {
+		err = n.awaitSeen(ctx, p)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("devcluster: %w", err), n.Kill())
+	}
+	return nil
+}
+
+// Stop ends the node in an orderly way: it tells the others, flushes and leaves.
+// A node that takes longer than 30 s is killed. Stopping a stopped node does nothing.
+func (n *Node) Stop() error {
+	p := n.running()
+	if p == nil {
+		return nil
+	}
+	// A paused process would not see the signal.
+	for _, sig := range []syscall.Signal{syscall.SIGCONT, syscall.SIGTERM} {
+		if err := n.signal(sig); err != nil && !errors.Is(err, ErrNotRunning) {
+			return err
+		}
+	}
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(stopPatience):
+		n.cluster.cfg.Logger.Warn("node does not stop, killing it", "node", n.number, "after", stopPatience)
+		return n.Kill()
+	}
+}
+
+// Kill ends the node at once, as kill -9 does, and returns when it is gone. Killing a
+// stopped node does nothing.
+func (n *Node) Kill() error {
+	p := n.running()
+	if p == nil {
+		return nil
+	}
+	if err := n.signal(syscall.SIGKILL); err != nil && !errors.Is(err, ErrNotRunning) {
+		return err
+	}
+	<-p.done
+	return nil
+}
+
+// Pause freezes the node (kill -STOP): its connections stay open and nothing answers.
+func (n *Node) Pause() error { return n.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused node go on (kill -CONT).
+func (n *Node) Resume() error { return n.signal(syscall.SIGCONT) }
+
+func (n *Node) signal(sig syscall.Signal) error {
+	pid := n.PID()
+	if pid == 0 {
+		return fmt.Errorf("%v node %d: %w", sig, n.number, ErrNotRunning)
+	}
+	if err := syscall.Kill(pid, sig); errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("%v node %d: %w", sig, n.number, ErrNotRunning)
+	} else if err != nil {
+		return fmt.Errorf("%v node %d: %w", sig, n.number, err)
+	}
+	return nil
+}
+
+// CPUSeconds is the CPU time (user and system) the node has spent since the
+// cluster was started, over all its restarts, in seconds.
+func (n *Node) CPUSeconds() (float64, error) {
+	n.mu.Lock()
+	spent := n.spent
+	n.mu.Unlock()
+	pid := n.PID()
+	if pid == 0 {
+		return spent.Seconds(), nil
+	}
+	now, err := processCPU(pid)
+	if err != nil {
+		return 0, fmt.Errorf("CPU time of node %d: %w", n.number, err)
+	}
+	return (spent + now).Seconds(), nil
+}
+
+// CompilerSeconds is the part of CPUSeconds that the JIT compilers of the running
+// process have spent, in seconds; 0 when it is not running, and on other systems
+// than Linux, which do not tell.
+func (n *Node) CompilerSeconds() (float64, error) {
+	pid := n.PID()
+	if pid == 0 {
+		return 0, nil
+	}
+	spent, err := compilerCPU(pid)
+	if err != nil {
+		return 0, fmt.Errorf("CPU time of the compilers of node %d: %w", n.number, err)
+	}
+	return spent.Seconds(), nil
+}
+
+// LimitCPU holds the node's process to a share of one CPU by a control group:
+// 0.05 is 5 % of one, 2 is two of them, 0 lifts the limit. The smallest is 0.01. Below
+// 0.1 the process works for some milliseconds in every 100 and is stopped for the
+// others; from 0.1 on the share counts over 10 ms. The limit ends with the process. It
+// needs Linux and a writable cpu controller, which usually means root; the error says
+// what was not possible.
+func (n *Node) LimitCPU(fraction float64) error {
+	if fraction != 0 && (fraction < 0.01 || fraction > 1024) {
+		return fmt.Errorf("limit CPU of node %d to %g: give a share of one CPU, at least 0.01, or 0 for none", n.number, fraction)
+	}
+	pid := n.PID()
+	if pid == 0 {
+		return fmt.Errorf("limit CPU of node %d: %w", n.number, ErrNotRunning)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.group == "" {
+		if fraction == 0 {
+			return nil
+		}
+		group, err := newCPUGroup(fmt.Sprintf("qosproxy-devcluster-%d-%s", os.Getpid(), n.name()))
+		if err != nil {
+			return fmt.Errorf("limit CPU of node %d: %w", n.number, err)
+		}
+		if err := n.cluster.watchdog.addGroup(string(group)); err != nil {
+			return errors.Join(err, group.remove())
+		}
+		n.group = group
+	}
+	if err := n.group.limit(pid, fraction); err != nil {
+		return fmt.Errorf("limit CPU of node %d: %w", n.number, err)
+	}
+	return nil
+}
+
+// dispose kills the node and removes its control group.
+func (n *Node) dispose() error {
+	err := n.Kill()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.group != "" {
+		err = errors.Join(err, n.group.remove())
+		n.group = ""
+	}
+	return err
+}

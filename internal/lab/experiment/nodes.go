@@ -1,0 +1,223 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/lab/bench"
+	"github.com/qosproxy/qosproxy/internal/lab/report"
+)
+
+var nodeSettings = Experiment{
+	Name:  "nodes",
+	Title: "What settings of nodes and tables do for the proxy's reads",
+	Question: "What do concurrent_reads, native_transport_max_threads, dynamic_snitch, the chunk cache, the table's speculative_retry " +
+		"and the number of connections change in the CPU and in the latency of a lookup, and in the messages between nodes?",
+	measure: measureNodes,
+	overview: &overview{
+		title: "CPU of Cassandra per lookup by setting of the nodes",
+		kind:  report.Bars, y: "CPU per lookup, ms",
+		figure: report.CassandraCPU,
+		place:  func(r *report.Run) (string, string) { return r.Condition, r.Target },
+	},
+}
+
+// asTested are the nodes as in all other experiments.
+const asTested = "as tested"
+
+// nodeChange is one change of the nodes, or of what asks them.
+type nodeChange struct {
+	condition string
+	// yaml is over the settings of the nodes, which need a cluster of their own then; nil
+	// for a change that the nodes as tested do not notice.
+	yaml map[string]any
+	// options are those of the table in place of the profile's; empty keeps them.
+	options string
+	// oneConnection is in place of two to each host.
+	oneConnection bool
+}
+
+const (
+	speculating = "speculative_retry 99p on the table"
+	notDynamic  = "dynamic_snitch: false"
+)
+
+var nodeChanges = []nodeChange{
+	{condition: asTested},
+	{condition: speculating, options: "speculative_retry = '99p'"},
+	{condition: "1 connection per host", oneConnection: true},
+	{condition: notDynamic, yaml: map[string]any{"dynamic_snitch": false}},
+	{condition: "concurrent_reads: 4", yaml: map[string]any{"concurrent_reads": 4}},
+	{condition: "concurrent_reads: 64", yaml: map[string]any{"concurrent_reads": 64}},
+	{condition: "native_transport_max_threads: 4", yaml: map[string]any{"native_transport_max_threads": 4}},
+	{condition: "file_cache_enabled: false", yaml: map[string]any{"file_cache_enabled": false}},
+}
+
+// measureNodes measures each cluster by itself. On all of them in-unpaged is a yardstick of
+// the machine, which is not equally fast for an hour.
+func measureNodes(ctx context.Context, lab *Lab, r *report.Report) error {
+	r.Cluster = "6 nodes, RF 3, 3 racks, 16 vnodes, 450-byte rows, 50 keys, LOCAL_ONE, 4 callers; a cluster for each setting of cassandra.yaml"
+	r.SLA = &operating
+	wanted, err := lab.wanted(nodeParts())
+	if err != nil {
+		return err
+	}
+	r.Tables = append(r.Tables, report.Table{
+		Title: "Messages between nodes per lookup in each round, those of gossip included", Columns: []string{"setting", "target", "messages"},
+	})
+	defer judgeNodes(r) // of what has been measured, also after an error
+	for _, p := range wanted {
+		if err := p.measure(ctx, lab, nil, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nodeParts returns the changes by cluster.
+func nodeParts() []part {
+	clusters := [][]nodeChange{nil}
+	for _, c := range nodeChanges {
+		if c.yaml == nil {
+			clusters[0] = append(clusters[0], c)
+		} else {
+			clusters = append(clusters, []nodeChange{c})
+		}
+	}
+	parts := make([]part, len(clusters))
+	for i, changes := range clusters {
+		for _, c := range changes {
+			parts[i].conditions = append(parts[i].conditions, c.condition)
+		}
+		layout := sixNodes(16)
+		maps.Copy(layout.YAML, changes[0].yaml)
+		parts[i].measure = func(ctx context.Context, lab *Lab, _ *Site, r *report.Report) error {
+			return lab.with(ctx, layout, func(s *Site) error { return lab.nodesOn(ctx, s, r, changes) })
+		}
+	}
+	return parts
+}
+
+// nodesOn measures one cluster.
+func (lab *Lab) nodesOn(ctx context.Context, s *Site, r *report.Report, changes []nodeChange) error {
+	var contenders []bench.Contender
+	for _, change := range changes {
+		if !lab.wants(change.condition) {
+			continue
+		}
+		p, connections := products(), connectionsPerHost
+		if change.options != "" {
+			p.Table, p.Options = "products_changed", change.options
+		}
+		if change.oneConnection {
+			connections = 1
+		}
+		if err := s.ensure(ctx, p, 3); err != nil {
+			return err
+		}
+		proxy, err := s.serve(ctx, connections, "consistency: LOCAL_ONE")
+		if err != nil {
+			return err
+		}
+		d, err := s.driverOf(proxy, func(o *bench.Open) { o.Cassandra.ConnectionsPerHost = connections })
+		if err != nil {
+			return err
+		}
+		contenders = append(contenders, d.Contenders(change.condition, bench.InUnpaged, bench.Cover, bench.ProxyGRPC)...)
+	}
+	c := lab.comparison(bench.Load{Concurrency: 4})
+	count := s.countMessages(ctx, &r.Tables[0], c.Progress)
+	c.Progress = count.at
+	if err := lab.run(ctx, r, c, contenders...); err != nil {
+		return err
+	}
+	return count.failed
+}
+
+// messageCount adds to a table how many messages nodes got from each other in each round.
+type messageCount struct {
+	read   func() (int64, error)
+	table  *report.Table
+	tell   func(bench.Progress)
+	before int64
+	failed error
+}
+
+func (s *Site) countMessages(ctx context.Context, t *report.Table, tell func(bench.Progress)) *messageCount {
+	return &messageCount{table: t, tell: tell, read: func() (int64, error) { return s.messages(ctx) }}
+}
+
+// at reads the counts before and after a round.
+func (m *messageCount) at(p bench.Progress) {
+	if m.tell != nil {
+		m.tell(p)
+	}
+	if p.Round == 0 || m.failed != nil {
+		return
+	}
+	now, err := m.read()
+	if err != nil {
+		m.failed = err
+		return
+	}
+	if p.Done != nil {
+		m.add(p, float64(now-m.before)/float64(max(p.Done.Counts.Lookups, 1)))
+	}
+	m.before = now
+}
+
+// add writes the figure of a round into the row of its contender.
+func (m *messageCount) add(p bench.Progress, messages float64) {
+	text := fmt.Sprintf("%.1f", messages)
+	for i, row := range m.table.Rows {
+		if row[0] == p.Condition && row[1] == p.Target {
+			m.table.Rows[i][2] += ", " + text
+			return
+		}
+	}
+	m.table.Rows = append(m.table.Rows, []string{p.Condition, p.Target, text})
+}
+
+// messages returns how many messages all nodes have got from each other since they were
+// started.
+func (s *Site) messages(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var all int64
+	for _, n := range s.Cluster.Nodes() {
+		rows, err := s.Client.QueryAt(ctx, n.HostID(), "SELECT received_count FROM system_views.internode_inbound")
+		if err != nil {
+			return 0, err
+		}
+		for _, row := range rows {
+			all += row["received_count"].(int64)
+		}
+	}
+	return all, nil
+}
+
+// judgeNodes holds each change against the nodes as tested, and judges the two that
+// operators are told to make.
+func judgeNodes(r *report.Report) {
+	before, yardstick := find(r, bench.ProxyGRPC, asTested), find(r, bench.InUnpaged, asTested)
+	t := report.Table{
+		Title:   "CPU per lookup against the nodes as tested",
+		Columns: []string{"setting", "proxy-grpc / as tested", "in-unpaged / as tested", "proxy-grpc / in-unpaged"},
+	}
+	for _, c := range nodeChanges {
+		run, beside := find(r, bench.ProxyGRPC, c.condition), find(r, bench.InUnpaged, c.condition)
+		if run == nil {
+			continue
+		}
+		row := []string{c.condition}
+		for _, pair := range [][2]*report.Run{{run, before}, {beside, yardstick}, {run, beside}} {
+			row = append(row, report.Ratio(pair[0], report.CassandraCPU, pair[1], report.CassandraCPU).String())
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	r.Tables = append(r.Tables, t)
+	atMost(r, "cluster CPU per lookup, proxy-grpc, speculative_retry NONE / 99p", 1, before, report.CassandraCPU, find(r, bench.ProxyGRPC, speculating), report.CassandraCPU)
+	atMost(r, "cluster CPU per lookup, proxy-grpc, dynamic_snitch false / true", 1, find(r, bench.ProxyGRPC, notDynamic), report.CassandraCPU, before, report.CassandraCPU)
+}

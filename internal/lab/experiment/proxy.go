@@ -1,0 +1,203 @@
+package experiment
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
+)
+
+// Proxy is a qosproxy in a process of its own, so that what it spends is its own.
+type Proxy struct {
+	// GRPC, HTTP and Admin are the addresses of its listeners: host:port, or
+	// unix:///path for GRPC.
+	GRPC, HTTP, Admin string
+	// StartToReady is the time from the start of the process until it was seen to
+	// be ready, to 20 ms.
+	StartToReady time.Duration
+
+	cluster *devcluster.Cluster
+	binary  string
+	dir     string
+	env     []string
+
+	cmd     *exec.Cmd
+	done    chan struct{} // closed when the process has ended
+	err     error         // how it ended; after done
+	stopped bool
+}
+
+// configFile and logFile are in the folder of a proxy.
+const (
+	configFile = "qosproxy.yaml"
+	logFile    = "log"
+)
+
+// File is the path of the configuration.
+func (p *Proxy) File() string { return filepath.Join(p.dir, configFile) }
+
+// PID is the id of the process, which may have ended.
+func (p *Proxy) PID() int { return p.cmd.Process.Pid }
+
+// Done returns a channel that is closed when the process has ended.
+func (p *Proxy) Done() <-chan struct{} { return p.done }
+
+// proxyPatience bounds how long a proxy may take until it is ready, and to stop.
+const proxyPatience = 20 * time.Second
+
+// startProxy runs "binary serve" with a configuration, whose listeners should have
+// port 0, and waits until it is ready. Env are variables besides those of this
+// process. It ends with the cluster at the latest.
+func startProxy(ctx context.Context, cluster *devcluster.Cluster, binary, yaml string, env []string) (*Proxy, error) {
+	dir, err := os.MkdirTemp(cluster.Dir(), "proxy")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{cluster: cluster, binary: binary, dir: dir, env: env}
+	if err := os.WriteFile(p.File(), []byte(yaml), 0o600); err != nil {
+		return nil, err
+	}
+	return p, p.start(ctx)
+}
+
+// start starts the process with an empty log.
+func (p *Proxy) start(ctx context.Context) error {
+	var ended func()
+	p.cmd, ended = p.cluster.Companion(filepath.Base(p.dir), p.binary, "serve", "--config", p.File())
+	p.cmd.Env = append(os.Environ(), p.env...)
+	log, err := os.Create(filepath.Join(p.dir, logFile))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	p.cmd.Stderr = log
+	start := time.Now()
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	p.done, p.stopped = make(chan struct{}), false
+	go func() {
+		defer close(p.done)
+		p.err = p.cmd.Wait()
+		ended()
+	}()
+	err = p.awaitReady(ctx)
+	p.StartToReady = time.Since(start)
+	if err != nil {
+		text, _ := os.ReadFile(log.Name())
+		return errors.Join(fmt.Errorf("start the proxy: %w; its log:\n%s", err, text), p.Stop())
+	}
+	return nil
+}
+
+// Restart stops the process as Stop does and starts it again at the addresses it
+// had, and returns when it is ready. The error is also that of a stop that was not
+// in good order.
+func (p *Proxy) Restart(ctx context.Context) error {
+	stopped := p.Stop()
+	text, err := os.ReadFile(p.File())
+	if err != nil {
+		return err
+	}
+	for _, l := range []struct{ key, address string }{{"grpc", p.GRPC}, {"http", p.HTTP}, {"admin", p.Admin}} {
+		text = bytes.Replace(text, []byte(l.key+`: "127.0.0.1:0"`), []byte(l.key+": "+l.address), 1)
+	}
+	if err := os.WriteFile(p.File(), text, 0o600); err != nil {
+		return err
+	}
+	return errors.Join(stopped, p.start(ctx))
+}
+
+// awaitReady waits until the log names the listeners and says that the cluster is
+// known.
+func (p *Proxy) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, proxyPatience)
+	defer cancel()
+	for {
+		ready, err := p.readLog()
+		if err != nil {
+			return err
+		}
+		if ready && p.GRPC != "" && p.HTTP != "" && p.Admin != "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("it is not ready")
+		case <-p.done:
+			return errors.New("it has ended")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// readLog looks in the log for the addresses and for the word that it is ready.
+func (p *Proxy) readLog() (ready bool, err error) {
+	f, err := os.Open(filepath.Join(p.dir, logFile))
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var line struct{ Msg, Listener, Address string }
+		if json.Unmarshal(lines.Bytes(), &line) != nil {
+			continue
+		}
+		switch line.Listener {
+		case "grpc":
+			p.GRPC = line.Address
+			if strings.HasPrefix(line.Address, "/") {
+				p.GRPC = "unix://" + line.Address
+			}
+		case "http":
+			p.HTTP = line.Address
+		case "admin":
+			p.Admin = line.Address
+		}
+		ready = ready || strings.Contains(line.Msg, "cassandra is ready")
+	}
+	return ready, nil
+}
+
+// Resident returns the memory that the process has resident, in bytes. It fails
+// where there is no /proc.
+func (p *Proxy) Resident() (int, error) {
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	var size, resident int
+	if _, err := fmt.Sscan(string(statm), &size, &resident); err != nil {
+		return 0, fmt.Errorf("read /proc/%d/statm: %w", p.cmd.Process.Pid, err)
+	}
+	return resident * os.Getpagesize(), nil
+}
+
+// Stop ends the proxy by SIGTERM and returns when it is gone. The error says that
+// it did not end in good order; once it has been told, Stop does nothing.
+func (p *Proxy) Stop() error {
+	if p.stopped {
+		return nil
+	}
+	p.stopped = true
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	late := time.AfterFunc(proxyPatience, func() { _ = p.cmd.Process.Kill() })
+	defer late.Stop()
+	<-p.done
+	if p.err != nil {
+		return fmt.Errorf("stop the proxy: %w", p.err)
+	}
+	return nil
+}

@@ -1,0 +1,314 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/lab/bench"
+	"github.com/qosproxy/qosproxy/internal/lab/report"
+)
+
+var targeting = Experiment{
+	Name:  "targeting",
+	Title: "What a 50-key lookup costs Cassandra, by the way in which it is asked",
+	Question: "Does grouping keys by the host to ask, behind a proxy, spare the cluster CPU against one IN to any coordinator " +
+		"and against one read for each key, and how many more lookups does the cluster hold within the SLA?",
+	measure: measureTargeting,
+}
+
+var targetingVnodes = Experiment{
+	Name:     "targeting-vnodes",
+	Title:    "What a 50-key lookup costs Cassandra with 1 and with 256 tokens a node",
+	Question: "Does what targeting spares the cluster depend on the number of vnodes?",
+	measure:  measureTargetingVnodes,
+	overview: &overview{
+		title: "CPU of Cassandra per lookup by tokens a node",
+		kind:  report.Bars, y: "CPU per lookup, ms",
+		figure: report.CassandraCPU,
+		place:  byTarget(),
+	},
+}
+
+// closed is the load under which experiments without conditions of their own compare CPU
+// time: enough to keep two cores busy, so that what nodes spend on themselves is small
+// beside it.
+var closed = bench.Load{Concurrency: 8}
+
+// The conditions under which targets are compared.
+const (
+	few        = "LOCAL_ONE, 4 callers"
+	many       = "LOCAL_ONE, 16 callers"
+	atOwners   = "NODE_LOCAL, 16 callers"
+	atQuorum   = "LOCAL_QUORUM, 4 callers"
+	steady     = "LOCAL_ONE, 60 lookups/s"
+	alone      = "LOCAL_ONE, 1 caller"
+	clustered  = "four rows a key, 4 callers"
+	twoColumns = "key of two columns, 4 callers"
+	climbing   = "capacity"
+	idle       = "idle proxy"
+)
+
+// Contenders that differ from others of the same target and condition.
+const (
+	unmerged  = "proxy-grpc, merge: off"
+	bySocket  = "proxy-grpc, unix socket"
+	reference = "in-unpaged, LOCAL_ONE"
+)
+
+// part is a piece of the experiment that can be measured without the others.
+type part struct {
+	conditions []string
+	measure    func(context.Context, *Lab, *Site, *report.Report) error
+}
+
+var targetingParts = []part{
+	{[]string{few}, targetingFew},
+	{[]string{many}, targetingMany},
+	{[]string{atOwners}, targetingAtOwners},
+	{[]string{atQuorum}, targetingAtQuorum},
+	{[]string{steady}, targetingSteady},
+	{[]string{alone}, targetingAlone},
+	{[]string{clustered}, targetingTable("orders", clustered)},
+	{[]string{twoColumns}, targetingTable("accounts", twoColumns)},
+	{[]string{climbing}, targetingCapacity},
+	{[]string{idle}, func(ctx context.Context, _ *Lab, s *Site, r *report.Report) error { return s.footprint(ctx, r) }},
+}
+
+// wanted returns the parts of which some condition is wanted; the error names all
+// conditions when none is.
+func (lab *Lab) wanted(parts []part) ([]part, error) {
+	var out []part
+	var all []string
+	for _, p := range parts {
+		all = append(all, p.conditions...)
+		if slices.ContainsFunc(p.conditions, lab.wants) {
+			out = append(out, p)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no condition matches %s; there are: %s", lab.Only, strings.Join(all, "; "))
+	}
+	return out, nil
+}
+
+func measureTargeting(ctx context.Context, lab *Lab, r *report.Report) error {
+	r.Cluster = "6 nodes, RF 3, 3 racks, 16 vnodes, 450-byte rows, 50 keys"
+	r.SLA = &operating
+	parts, err := lab.wanted(targetingParts)
+	if err != nil {
+		return err
+	}
+	defer judgeTargeting(r) // of what has been measured, also after an error
+	return lab.with(ctx, sixNodes(16), func(s *Site) error {
+		for _, p := range parts {
+			if err := s.ensure(ctx, products(), 3); err != nil {
+				return err
+			}
+			err := p.measure(ctx, lab, s, r)
+			// Proxies that nobody asks any more refresh and probe all the same.
+			if err = errors.Join(err, s.clear()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func measureTargetingVnodes(ctx context.Context, lab *Lab, r *report.Report) error {
+	r.Cluster = "6 nodes, RF 3, 3 racks, 450-byte rows, 50 keys"
+	r.SLA = &operating
+	for _, vnodes := range []int{1, 256} {
+		err := lab.with(ctx, sixNodes(vnodes), func(s *Site) error {
+			if err := s.ensure(ctx, products(), 3); err != nil {
+				return err
+			}
+			d, err := s.driver(ctx, "consistency: LOCAL_ONE")
+			if err != nil {
+				return err
+			}
+			condition := fmt.Sprintf("%d vnodes", vnodes)
+			if err := lab.run(ctx, r, lab.comparison(closed), d.Contenders(condition, bench.InUnpaged, bench.Single, bench.ProxyGRPC)...); err != nil {
+				return err
+			}
+			clusterCPU(r, "proxy-grpc / in-unpaged, "+condition, 1, bench.InUnpaged, condition)
+			clusterCPU(r, "proxy-grpc / single, "+condition, 1/2.5, bench.Single, condition)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare measures targets of one driver under one condition.
+func (lab *Lab) compare(ctx context.Context, s *Site, r *report.Report, c bench.Comparison, level, condition string, targets ...string) error {
+	d, err := s.driver(ctx, "consistency: "+level)
+	if err != nil {
+		return err
+	}
+	return lab.run(ctx, r, c, d.Contenders(condition, targets...)...)
+}
+
+// named gives contenders another name in the report.
+func named(name string, contenders []bench.Contender) []bench.Contender {
+	for i := range contenders {
+		contenders[i].As = name
+	}
+	return contenders
+}
+
+func targetingFew(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
+	return lab.compare(ctx, s, r, lab.comparison(bench.Load{Concurrency: 4}), "LOCAL_ONE", few,
+		bench.In, bench.InUnpaged, bench.Single, bench.Cover, bench.Grouped, bench.ProxyGRPC, bench.ProxyGRPCCQL, bench.ProxyHTTP)
+}
+
+func targetingMany(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
+	d, err := s.driver(ctx, "consistency: LOCAL_ONE")
+	if err != nil {
+		return err
+	}
+	contenders := d.Contenders(many, bench.InUnpaged, bench.Cover, bench.ProxyGRPC)
+	off, err := s.driver(ctx, "consistency: LOCAL_ONE", "merge: off")
+	switch {
+	case err == nil:
+		contenders = append(contenders, named(unmerged, off.Contenders(many, bench.ProxyGRPC))...)
+	case strings.Contains(err.Error(), `unknown key "merge"`): // an earlier release, by --proxy
+		r.Notes = append(r.Notes, "The proxy does not merge statements of different lookups.")
+	default:
+		return err
+	}
+	return lab.run(ctx, r, lab.comparison(bench.Load{Concurrency: 16}), contenders...)
+}
+
+// targetingAtOwners measures NODE_LOCAL. An IN whose coordinator owns half of its keys
+// cannot be read so; at LOCAL_ONE it is what the others are held against.
+func targetingAtOwners(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
+	one, err := s.driver(ctx, "consistency: LOCAL_ONE")
+	if err != nil {
+		return err
+	}
+	local, err := s.driver(ctx, "consistency: NODE_LOCAL")
+	if err != nil {
+		return err
+	}
+	contenders := append(named(reference, one.Contenders(atOwners, bench.InUnpaged)), local.Contenders(atOwners, bench.Cover, bench.ProxyGRPC)...)
+	return lab.run(ctx, r, lab.comparison(bench.Load{Concurrency: 16}), contenders...)
+}
+
+func targetingAtQuorum(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
+	return lab.compare(ctx, s, r, lab.comparison(bench.Load{Concurrency: 4}), "LOCAL_QUORUM", atQuorum,
+		bench.InUnpaged, bench.Single, bench.Cover, bench.ProxyGRPC)
+}
+
+// targetingSteady measures nodes that are idle most of the time, and pay for it with
+// threads that wake and look for work.
+func targetingSteady(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
+	return lab.compare(ctx, s, r, lab.comparison(bench.Load{Rate: 60}), "LOCAL_ONE", steady, bench.InUnpaged, bench.Cover, bench.ProxyGRPC)
+}
+
+// targetingAlone measures what the proxy adds to a latency in which nothing queues.
+func targetingAlone(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
+	tcp, err := s.driver(ctx, "consistency: LOCAL_ONE")
+	if err != nil {
+		return err
+	}
+	p, err := s.serveAt(ctx, "unix://"+filepath.Join(s.Cluster.Dir(), "grpc.sock"), connectionsPerHost, "consistency: LOCAL_ONE")
+	if err != nil {
+		return err
+	}
+	socket, err := s.driverOf(p, nil)
+	if err != nil {
+		return err
+	}
+	contenders := append(tcp.Contenders(alone, bench.Cover, bench.Grouped, bench.ProxyGRPC), named(bySocket, socket.Contenders(alone, bench.ProxyGRPC))...)
+	return lab.run(ctx, r, lab.comparison(bench.Load{Concurrency: 1}), contenders...)
+}
+
+// targetingTable measures the table of another profile.
+func targetingTable(name, condition string) func(context.Context, *Lab, *Site, *report.Report) error {
+	return func(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
+		if err := s.ensure(ctx, profile(name), 3); err != nil {
+			return err
+		}
+		return lab.compare(ctx, s, r, lab.comparison(bench.Load{Concurrency: 4}), "LOCAL_ONE", condition, bench.Cover, bench.ProxyGRPC, bench.Single)
+	}
+}
+
+func targetingCapacity(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
+	c := lab.capacity(40)
+	c.Rounds = lab.comparison(bench.Load{}).Rounds
+	return lab.compare(ctx, s, r, c, "LOCAL_ONE", climbing, bench.In, bench.InUnpaged, bench.ProxyGRPC)
+}
+
+// footprint reports what a proxy needs that nobody asks anything: the time until it
+// is ready, and memory. As many connections as to 100 nodes stand for a large
+// cluster; its ring of 100 × 256 tokens is 2 MiB more (BenchmarkNew of ring).
+func (s *Site) footprint(ctx context.Context, r *report.Report) error {
+	t := report.Table{Title: "An idle proxy", Columns: []string{"connections", "start to ready, ms", "resident, MiB"}}
+	for _, connections := range []int{connectionsPerHost, 100 * connectionsPerHost / 6} {
+		p, err := s.serve(ctx, connections)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-time.After(5 * time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		resident, err := p.Resident()
+		if err != nil {
+			return err
+		}
+		mib := float64(resident) / (1 << 20)
+		t.Rows = append(t.Rows, []string{strconv.Itoa(6 * connections), strconv.FormatInt(p.StartToReady.Milliseconds(), 10), fmt.Sprintf("%.1f", mib)})
+		r.Findings = append(r.Findings,
+			report.Finding{Claim: fmt.Sprintf("start to ready with %d connections ≤ 1 s", 6*connections), Seen: fmt.Sprintf("%.2f s", p.StartToReady.Seconds()), Holds: p.StartToReady <= time.Second},
+			report.Finding{Claim: fmt.Sprintf("resident with %d connections, idle ≤ 64 MiB", 6*connections), Seen: fmt.Sprintf("%.1f MiB", mib), Holds: mib <= 64})
+		if err := p.Stop(); err != nil {
+			return err
+		}
+	}
+	r.Tables = append(r.Tables, t)
+	return nil
+}
+
+// clusterCPU judges what the proxy costs the cluster by a lookup relative to another
+// target under the same condition.
+func clusterCPU(r *report.Report, claim string, limit float64, target, condition string) {
+	atMost(r, "cluster CPU per lookup, "+claim, limit, find(r, bench.ProxyGRPC, condition), report.CassandraCPU, find(r, target, condition), report.CassandraCPU)
+}
+
+// judgeTargeting judges what was measured.
+func judgeTargeting(r *report.Report) {
+	clusterCPU(r, "proxy-grpc / cover, 4 callers", 1.1, bench.Cover, few)
+	clusterCPU(r, "proxy-grpc / in-unpaged, 4 callers", 0.45, bench.InUnpaged, few)
+	clusterCPU(r, "proxy-grpc / in, 4 callers", 1.0/5, bench.In, few)
+	clusterCPU(r, "proxy-grpc / single, 4 callers", 1.0/4, bench.Single, few)
+	clusterCPU(r, "proxy-grpc / cover, 16 callers", 0.95, bench.Cover, many)
+	atMost(r, "p99, proxy-grpc / cover, 16 callers", 1, find(r, bench.ProxyGRPC, many), report.P99, find(r, bench.Cover, many), report.P99)
+	atMost(r, "cluster CPU per lookup, proxy-grpc at NODE_LOCAL / in-unpaged, 16 callers", 1.0/4,
+		find(r, bench.ProxyGRPC, atOwners), report.CassandraCPU, find(r, reference, atOwners), report.CassandraCPU)
+	clusterCPU(r, "proxy-grpc / cover, four rows a key", 1.15, bench.Cover, clustered)
+	clusterCPU(r, "proxy-grpc / cover, key of two columns", 1.2, bench.Cover, twoColumns)
+	clusterCPU(r, "proxy-grpc / in-unpaged, 60 lookups/s", 1, bench.InUnpaged, steady)
+	atMost(r, "p50, proxy-grpc / in-unpaged, 60 lookups/s", 1, find(r, bench.ProxyGRPC, steady), report.P50, find(r, bench.InUnpaged, steady), report.P50)
+	capacity := func(limit float64, target string) {
+		atLeast(r, "capacity at p95 ≤ 62.5 ms, proxy-grpc / "+target, limit, find(r, bench.ProxyGRPC, climbing), offered, find(r, target, climbing), offered)
+	}
+	capacity(1.5, bench.InUnpaged)
+	capacity(4, bench.In)
+	within(r, "CPU of the proxy per lookup, gRPC with typed values, 4 callers", 0.45, find(r, bench.ProxyGRPC, few), report.ProxyCPU)
+	within(r, "CPU of the proxy per lookup, gRPC with CQL cells, 4 callers", 0.35, find(r, bench.ProxyGRPCCQL, few), report.ProxyCPU)
+	within(r, "CPU of the proxy per lookup, HTTP, 4 callers", 0.5, find(r, bench.ProxyHTTP, few), report.ProxyCPU)
+	for _, plan := range []string{bench.Grouped, bench.Cover} {
+		adds(r, "p50 that the proxy adds to "+plan+" over TCP", 0.5, find(r, bench.ProxyGRPC, alone), find(r, plan, alone))
+		adds(r, "p50 that the proxy adds to "+plan+" over a unix socket", 0.5, find(r, bySocket, alone), find(r, plan, alone))
+	}
+}

@@ -1,0 +1,121 @@
+package simulate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/hedge"
+	"github.com/qosproxy/qosproxy/internal/lab/report"
+)
+
+// The tables whose groups are sized: keys in memory, keys of the pause experiment, and keys
+// that are dear to read, be it the disk or wide rows.
+var (
+	inMemory = KeyCost{Name: "0.05 ms a key", Key: 50 * time.Microsecond}
+	usual    = KeyCost{Name: "0.2 ms a key, 1 % from disk", Key: 200 * time.Microsecond, Miss: 0.01}
+	dear     = KeyCost{Name: "1 ms a key, 1 % from disk", Key: time.Millisecond, Miss: 0.01}
+)
+
+// GroupSizes compares groups that are sized by the number of keys with groups that are sized
+// by what statements and keys cost, on clusters whose nodes pause and limp. Each run is in a
+// bubble of its own; both policies meet the same keys, arrivals and troubles. An error means
+// that a ring could not be built.
+func GroupSizes(o Options, clusters []Cluster, bubble Bubble) (*report.Report, error) {
+	out := newReport(o, "sizes", "Groups sized by what statements and keys cost")
+	out.Question = "How large do groups get by what statements and keys cost, and what does it do to the tail of a lookup of 50 keys on nodes that pause and limp? " +
+		"Target: p99.9 at most 1.1 times that of sizes by the number of keys; fewer sub-queries where keys are cheap."
+	out.Cluster = "simulated nodes, RF 3, 3 racks, 16 vnodes with replica-aware tokens"
+	for _, c := range clusters {
+		var rows []row
+		for _, p := range []policy{
+			{name: "by the number of keys", hedge: hedge.Fixed(pauseDelay), budget: 0.02},
+			{name: "by cost, as learned", hedge: hedge.Fixed(pauseDelay), budget: 0.02, learned: true},
+		} {
+			all := new(tally)
+			for draw := range c.Draws {
+				got, err := pauseTrial(o.Seed+uint64(draw), c, p, bubble)
+				if err != nil {
+					return nil, err
+				}
+				all.add(got)
+			}
+			o.progress("%s, %s: %s, groups of %d", c, c.Keys.Name, all.line(p.name), all.size.Keys)
+			rows = append(rows, row{policy: p.name, condition: c.String() + ", " + c.Keys.Name, tally: all})
+		}
+		out.add(rows)
+		out.Tables = append(out.Tables, latencyTable(fmt.Sprintf("%s, %s: latency in milliseconds", c, c.Keys.Name), rows))
+		out.sizeFindings(c, rows)
+	}
+	return &out.Report, nil
+}
+
+func (b *builder) sizeFindings(c Cluster, rows []row) {
+	before, after := rows[0].tally, rows[1].tally
+	b.find(fmt.Sprintf("%s, %s: p99.9 is at most 1.1 times that of sizes by the number of keys", c, c.Keys.Name),
+		fmt.Sprintf("%s and %s ms", millis(after.at(0.999)), millis(before.at(0.999))), 10*after.at(0.999) <= 11*before.at(0.999))
+	per := func(t *tally) float64 { return float64(t.subQueries) / float64(t.lookups) }
+	switch c.Keys {
+	case inMemory:
+		b.find(fmt.Sprintf("%s, %s: fewer sub-queries", c, c.Keys.Name),
+			fmt.Sprintf("%.1f and %.1f, groups of %d", per(after), per(before), after.size.Keys), per(after) < per(before))
+	case dear:
+		b.find(fmt.Sprintf("%s, %s: groups stay as small as ten keys", c, c.Keys.Name), strconv.Itoa(after.size.Keys)+" keys", after.size.Keys <= 10)
+	}
+}
+
+// phase is a part of ChangingLoad.
+type phase struct {
+	load  float64
+	least int
+	most  int
+}
+
+// changingLoad has three nodes serve a table at one load after the other, each for so long,
+// and returns what the size of groups was in each, but for the first half of the first. An
+// error means that the ring could not be built.
+func changingLoad(seed uint64, keys KeyCost, loads []float64, each time.Duration, bubble Bubble) ([]phase, int, error) {
+	const nodes = 3
+	r, placement, err := layout{nodes: nodes, racks: 3, vnodes: 16, choice: allocated}.build(rand.New(rand.NewPCG(seed, 3)))
+	if err != nil {
+		return nil, 0, err
+	}
+	var ids []string
+	for _, h := range r.Hosts() {
+		ids = append(ids, h.ID)
+	}
+	m := smallNode().with(keys)
+	full := m.rate(1, nodes, pauseKeys, nodes)
+	phases, total := make([]phase, len(loads)), 0.0
+	for i, load := range loads {
+		phases[i] = phase{load: load}
+		total += load * full * each.Seconds()
+	}
+	at := func(at time.Duration) *phase { return &phases[min(int(at/each), len(phases)-1)] }
+	changes, last := 0, 0
+	bubble(func() {
+		(&trial{
+			ring: r, placement: placement, keys: pauseKeys, rate: full, lookups: int(total), seed: seed,
+			policy: policy{hedge: hedge.Fixed(pauseDelay), budget: 0.02, learned: true},
+			serve:  m.newNodes(ids, 2*each*time.Duration(len(loads)), rand.New(rand.NewPCG(seed, 4))),
+			surge:  func(now time.Duration) float64 { return at(now).load },
+			watch: func(now time.Duration, size executor.GroupSize) {
+				if now < each/2 {
+					last = size.Keys
+					return
+				}
+				p := at(now)
+				p.most = max(p.most, size.Keys)
+				if p.least == 0 || size.Keys < p.least {
+					p.least = size.Keys
+				}
+				if size.Keys != last {
+					changes, last = changes+1, size.Keys
+				}
+			},
+		}).run()
+	})
+	return phases, changes, nil
+}

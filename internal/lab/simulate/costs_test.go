@@ -1,0 +1,61 @@
+package simulate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestGroupSizes(t *testing.T) {
+	clusters := []Cluster{
+		{Nodes: 6, Load: 0.5, Lookups: 20_000, Draws: 1, Keys: inMemory},
+		{Nodes: 12, Load: 0.5, Lookups: 5_000, Draws: 1, Keys: dear},
+	}
+	if long() {
+		clusters = nil
+		for _, nodes := range []int{6, 12} {
+			for _, k := range []KeyCost{inMemory, usual, dear} {
+				for _, load := range []float64{0.3, 0.5, 0.7} {
+					c := Cluster{Nodes: nodes, Load: load, Lookups: 10_000, Draws: 4, Keys: k}
+					if k == inMemory {
+						c.Lookups = 40_000 // as they take less time
+					}
+					clusters = append(clusters, c)
+				}
+			}
+		}
+	}
+	r, err := GroupSizes(options(t, "make bench-tail"), clusters, virtual(t))
+	require.NoError(t, err)
+	write(t, r)
+	if long() {
+		return
+	}
+	for _, f := range r.Findings {
+		assert.True(t, f.Holds, "%s: %s", f.Claim, f.Seen)
+	}
+}
+
+func TestSizesDoNotFollowTheLoad(t *testing.T) {
+	o := options(t, "make bench-tail")
+	for name, c := range map[string]struct {
+		keys KeyCost
+		// least is of all phases.
+		least int
+	}{"cheap": {inMemory, 15}, "usual": {usual, 0}, "dear": {dear, 0}} {
+		t.Run(name, func(t *testing.T) {
+			phases, changes, err := changingLoad(o.Seed, c.keys, []float64{0.3, 0.7, 0.3, 1.3, 0.3, 0.7}, 8*time.Second, virtual(t))
+			require.NoError(t, err)
+			for _, p := range phases {
+				t.Logf("load %.0f %%: groups of %d to %d", 100*p.load, p.least, p.most)
+				assert.GreaterOrEqual(t, p.least, c.least)
+				if c.least == 0 {
+					assert.Zero(t, p.most, "left to the planner")
+				}
+			}
+			assert.LessOrEqual(t, changes, 4)
+		})
+	}
+}

@@ -1,0 +1,166 @@
+package simulate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/hedge"
+	"github.com/qosproxy/qosproxy/internal/lab/report"
+	"github.com/qosproxy/qosproxy/internal/planner"
+)
+
+// pauseKeys is how many keys a lookup of the experiment asks for, and pauseDelay
+// the hedge delay.
+const (
+	pauseKeys  = 50
+	pauseDelay = 15 * time.Millisecond
+)
+
+// Cluster is a size and a load of PausesAndLimpingNodes.
+type Cluster struct {
+	// Nodes is at least 3.
+	Nodes int
+	// Load is the share of the read threads, above 0 and below 1, that lookups by
+	// owner keep busy on healthy nodes.
+	Load float64
+	// Lookups are how many each policy makes of each draw; a fiftieth of them is
+	// warm-up.
+	Lookups int
+	// Draws are how many rings, each with keys, arrivals and troubles of its own, are
+	// taken together; at least 1. Few nodes are in trouble seldom, and then it matters
+	// much whether two are at once.
+	Draws int
+	// Keys are what the keys of the table cost; the zero value is that of the pause
+	// experiment.
+	Keys KeyCost
+}
+
+// PausesAndLimpingNodes compares policies on clusters whose nodes pause (garbage
+// collection) and limp. Each run is in a bubble of its own; all policies meet the
+// same keys, arrivals and troubles. An error means that a ring could not be built.
+func PausesAndLimpingNodes(o Options, clusters []Cluster, bubble Bubble) (*report.Report, error) {
+	out := newReport(o, "limping", "Pausing and limping nodes: by owner without hedging, and the shipped policies")
+	out.Question = "When nodes pause or limp, how much of it does a lookup of 50 keys feel, at how many extra reads? " +
+		"Target: p99.9 no more than a tenth of by-owner without hedging, at no more than 2 % extra keys."
+	out.Cluster = "simulated nodes, RF 3, 3 racks, 16 vnodes with replica-aware tokens"
+	for _, c := range clusters {
+		rows, err := pauseRows(o, c, bubble)
+		if err != nil {
+			return nil, err
+		}
+		out.add(rows)
+		out.Tables = append(out.Tables, latencyTable(fmt.Sprintf("%s: latency in milliseconds", c), rows))
+		out.pauseFindings(c, rows)
+	}
+	out.Charts = append(out.Charts, out.pauseChart(clusters))
+	out.Notes = append(out.Notes,
+		"A node: 4 read threads, one queue; a sub-query costs 0.2 ms and each key a lognormal time (median 0.2 ms, sigma 0.5), one in a hundred "+
+			"another exponential 6 ms (disk); 0.25 ms each way. It pauses every 10 s on average (exponential) for a lognormal time of median 60 ms, sigma 0.6, at most 400 ms.",
+		"A limping node does everything ten times slower; each limps once in 100 s on average, for 2 s on average (both exponential).",
+		"plain is a client that asks owners, waits, and knows nothing of how hosts are doing; owner, NONE is the shipped executor, which avoids suspects without hedging.",
+		"Extra keys are all that nodes were sent beyond those asked for: hedges, fail-over and probes. Rounded to a tenth of a percent; the budget begins with 500 keys saved up.",
+		"A load is of the whole healthy cluster. Of three nodes two cannot carry 70 %, and one and a limping one cannot carry 50 %: what is then beyond the cap of 1,024 keys owed by a node is refused (keys without answer), while plain lets it queue.")
+	return &out.Report, nil
+}
+
+// String names the cluster, such as "12 nodes, 50 %".
+func (c Cluster) String() string { return fmt.Sprintf("%d nodes, %.0f %%", c.Nodes, 100*c.Load) }
+
+func pauseRows(o Options, c Cluster, bubble Bubble) ([]row, error) {
+	least, err := hedge.ParsePolicy("MIN(99p,15ms)")
+	if err != nil {
+		return nil, err
+	}
+	var rows []row
+	for _, p := range []policy{
+		{name: "owner, plain", grouping: planner.Owner, plain: true},
+		{name: "owner, NONE", grouping: planner.Owner},
+		{name: "cover, 15ms, 2 %", hedge: hedge.Fixed(pauseDelay), budget: 0.02},
+		{name: "cover, MIN(99p,15ms), 2 %", hedge: least, budget: 0.02},
+		{name: "cover, 15ms, 2 %, merged", hedge: hedge.Fixed(pauseDelay), budget: 0.02, merge: true},
+	} {
+		all := new(tally)
+		for draw := range c.Draws {
+			got, err := pauseTrial(o.Seed+uint64(draw), c, p, bubble)
+			if err != nil {
+				return nil, err
+			}
+			all.add(got)
+		}
+		o.progress("%s: %s", c, all.line(p.name))
+		rows = append(rows, row{policy: p.name, condition: c.String(), tally: all})
+	}
+	return rows, nil
+}
+
+// pauseTrial makes the lookups of one draw.
+func pauseTrial(seed uint64, c Cluster, p policy, bubble Bubble) (*tally, error) {
+	m := smallNode().with(c.Keys)
+	r, placement, err := layout{nodes: c.Nodes, racks: 3, vnodes: 16, choice: allocated}.build(rand.New(rand.NewPCG(seed, 3)))
+	if err != nil {
+		return nil, err
+	}
+	owners := 1.0
+	for _, share := range placement.Primary() {
+		owners += 1 - pow(1-share, pauseKeys)
+	}
+	rate := m.rate(c.Load, c.Nodes, pauseKeys, owners-1)
+	ids := make([]string, 0, c.Nodes)
+	for _, h := range r.Hosts() {
+		ids = append(ids, h.ID)
+	}
+	// Troubles go on for half as long again as the arrivals, for what is queued.
+	until := time.Duration(1.5 * float64(c.Lookups) / rate * float64(time.Second))
+	var got *tally
+	bubble(func() {
+		got = (&trial{
+			ring: r, placement: placement, policy: p, keys: pauseKeys, rate: rate,
+			serve:   m.newNodes(ids, until, rand.New(rand.NewPCG(seed, 4))),
+			lookups: c.Lookups, warmup: c.Lookups / 50, seed: seed,
+		}).run()
+	})
+	return got, nil
+}
+
+func pow(x float64, n int) float64 {
+	out := 1.0
+	for range n {
+		out *= x
+	}
+	return out
+}
+
+func (b *builder) pauseFindings(c Cluster, rows []row) {
+	plain, none := rows[0].tally.at(0.999), rows[1].tally.at(0.999)
+	for _, r := range rows[2:] {
+		got := r.tally.at(0.999)
+		b.find(fmt.Sprintf("%s, %s: p99.9 is no more than a tenth of owner, plain, with no more than 2.0 %% extra keys", c, r.policy),
+			fmt.Sprintf("%s of %s ms (%.1f times; owner, NONE %s ms), %s %%", millis(got), millis(plain),
+				float64(plain)/float64(got), millis(none), percent(r.tally.extra())),
+			10*got <= plain && tenths(r.tally.extra()) <= 2)
+	}
+}
+
+// pauseChart draws p99.9 of each policy over the clusters.
+func (b *builder) pauseChart(clusters []Cluster) report.Chart {
+	chart := report.Chart{
+		Name: b.Name + "-p999", Title: "p99.9 of a lookup of 50 keys", Kind: report.Bars,
+		XName: "nodes, load", YName: "ms", LogY: true,
+	}
+	for _, c := range clusters {
+		chart.X = append(chart.X, c.String())
+	}
+	for _, run := range b.Runs {
+		i := 0
+		for i < len(chart.Series) && chart.Series[i].Name != run.Target {
+			i++
+		}
+		if i == len(chart.Series) {
+			chart.Series = append(chart.Series, report.Series{Name: run.Target})
+		}
+		ms := 1000 * run.Rounds[0].Latency.P999
+		chart.Series[i].Values = append(chart.Series[i].Values, &ms)
+	}
+	return chart
+}

@@ -1,0 +1,25 @@
+package lookup
+
+// Code is the outcome of a whole lookup, as in metrics, traces and JSON errors.
+type Code string
+
+// The codes. All but CodePartial and CodePartialOK are names of gRPC codes.
+const (
+	// CodeOK means that every key was answered.
+	CodeOK Code = "OK"
+	// CodePartial means that some keys were not answered, and CodePartialOK that the caller
+	// had agreed to do without those: optional keys that were shed, keys that were not there
+	// at a soft deadline.
+	CodePartial   Code = "PARTIAL"
+	CodePartialOK Code = "PARTIAL_OK"
+	// CodeCancelled means that the caller hung up.
+	CodeCancelled         Code = "CANCELLED"
+	CodeDeadlineExceeded  Code = "DEADLINE_EXCEEDED"
+	CodeInternal          Code = "INTERNAL"
+	CodeInvalidArgument   Code = "INVALID_ARGUMENT"
+	CodeNotFound          Code = "NOT_FOUND"
+	CodePermissionDenied  Code = "PERMISSION_DENIED"
+	CodeResourceExhausted Code = "RESOURCE_EXHAUSTED"
+	CodeUnauthenticated   Code = "UNAUTHENTICATED"
+	CodeUnavailable       Code = "UNAVAILABLE"
+)

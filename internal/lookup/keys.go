@@ -1,0 +1,84 @@
+package lookup
+
+import (
+	"errors"
+	"unsafe"
+
+	"github.com/qosproxy/qosproxy/internal/partition"
+)
+
+// keySet is the distinct partitions of a request. A request may name a partition
+// several times; it is read once.
+type keySet struct {
+	// distinct are the distinct keys in the order of their first occurrence.
+	distinct []partition.Key
+	// first is the position of each of them in the request.
+	first []int
+	// of is the index in distinct of each position of the request, or unread.
+	of []int32
+	// repeats lists the later positions of keys that occur more than once; nil
+	// when none does.
+	repeats map[int32][]int
+	// shed are the positions that are answered unread.
+	shed []int
+}
+
+// unread is in keySet.of for a position that is not read.
+const unread = -1
+
+// ErrOptionalShed is the error of an optional key that was not read.
+var ErrOptionalShed = errors.New("the proxy does not read optional keys at present, to keep its latency target for the others; retry after a pause")
+
+// keySet finds the distinct partitions that a request reads. Without its optional
+// keys, when they are shed: the one of a partition that a needed key names as well
+// is answered with it, for it costs nothing.
+func (r *Request) keySet() *keySet {
+	s := &keySet{
+		distinct: make([]partition.Key, 0, len(r.Keys)),
+		first:    make([]int, 0, len(r.Keys)),
+		of:       make([]int32, len(r.Keys)),
+	}
+	seen := make(map[string]int32, len(r.Keys))
+	for i, k := range r.Keys {
+		if r.ShedOptional && r.optional(i) {
+			continue
+		}
+		u, ok := seen[routing(k)]
+		if ok {
+			s.repeat(u, i)
+			continue
+		}
+		s.of[i] = int32(len(s.distinct))
+		seen[routing(k)] = s.of[i]
+		s.distinct, s.first = append(s.distinct, k), append(s.first, i)
+	}
+	if !r.ShedOptional {
+		return s
+	}
+	for i, k := range r.Keys {
+		if !r.optional(i) {
+			continue
+		}
+		if u, ok := seen[routing(k)]; ok {
+			s.repeat(u, i)
+		} else {
+			s.of[i] = unread
+			s.shed = append(s.shed, i)
+		}
+	}
+	return s
+}
+
+// repeat notes that a position names a key that an earlier one has named.
+func (s *keySet) repeat(u int32, position int) {
+	s.of[position] = u
+	if s.repeats == nil {
+		s.repeats = make(map[int32][]int)
+	}
+	s.repeats[u] = append(s.repeats[u], position)
+}
+
+// routing are the bytes of a key in place: keys are immutable, so that a map may look at them.
+func routing(k partition.Key) string {
+	return unsafe.String(unsafe.SliceData(k.Routing()), len(k.Routing()))
+}

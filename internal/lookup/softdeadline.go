@@ -1,0 +1,122 @@
+package lookup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/partition"
+)
+
+// ErrSoftDeadline is in the error of a key that was not waited for, since the
+// lookup ended at its soft deadline or past it with the keys that it needed.
+var ErrSoftDeadline = errors.New("the lookup ended at its soft deadline")
+
+// Agreed reports whether a key was left unanswered by the terms of its request:
+// not waited for past the soft deadline, or optional and shed. It is no failure
+// of the proxy, and does not count against the target.
+func Agreed(r *partition.Result) bool {
+	return errors.Is(r.Err, ErrSoftDeadline) || errors.Is(r.Err, ErrOptionalShed)
+}
+
+// softDeadline ends a lookup once its soft deadline has passed and the keys that
+// the caller needs are answered, by cancelling its context. It needs no more of
+// the stages between than that they obey their context, and keep what has been
+// answered until it ends.
+type softDeadline struct {
+	req   *Request
+	begin time.Time
+	// every is set when optional keys count, too: all are.
+	every bool
+	// least is how many needed keys must be answered.
+	least  int64
+	ctx    context.Context
+	cancel context.CancelFunc
+	timer  *time.Timer
+
+	passed atomic.Bool
+	// needed is how many keys that count for least are answered.
+	needed atomic.Int64
+	ended  atomic.Bool
+
+	// The rest belongs to the goroutine that counts.
+	answered int
+	err      error
+}
+
+// bound bounds a lookup by its end, and by its soft deadline, which is nil unless it is
+// before that. Call end when the lookup has ended.
+func (r *resolved) bound(ctx context.Context) (bounded context.Context, soft *softDeadline, end func()) {
+	d := r.End(ctx)
+	ctx, cancel := context.WithDeadline(ctx, d)
+	at := r.start.Add(r.SoftDeadline)
+	if r.SoftDeadline <= 0 || !at.Before(d) {
+		return ctx, nil, cancel
+	}
+	s := &softDeadline{req: r.Request, begin: r.start, every: r.needed() == 0, least: int64(max(r.MinKeys, 1))}
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	s.timer = time.AfterFunc(time.Until(at), func() {
+		s.passed.Store(true)
+		s.check()
+	})
+	return s.ctx, s, func() {
+		s.timer.Stop()
+		s.cancel()
+		cancel()
+	}
+}
+
+// check ends the lookup if it is time. Whoever comes second of the timer and the
+// last needed key sees what the first has written.
+func (s *softDeadline) check() {
+	if s.passed.Load() && s.needed.Load() >= s.least && s.ctx.Err() == nil {
+		s.ended.Store(true)
+		s.cancel()
+	}
+}
+
+// count takes the result of the key at i, and returns it with the reason if the
+// key was not waited for. It is not called concurrently.
+func (s *softDeadline) count(i int, r partition.Result) partition.Result {
+	switch {
+	case r.Status.Answered():
+		s.answered++
+		if s.every || !s.req.optional(i) {
+			s.needed.Add(1)
+			s.check()
+		}
+	case r.Status == partition.TimedOut && s.ended.Load():
+		r.Err = s.reason()
+	}
+	return r
+}
+
+// reason says when the lookup ended and with what. All keys share it: those that
+// are not waited for come last.
+func (s *softDeadline) reason() error {
+	if s.err != nil {
+		return s.err
+	}
+	soft, took := s.req.SoftDeadline, time.Since(s.begin).Round(10*time.Microsecond)
+	if took-soft < time.Millisecond {
+		s.err = fmt.Errorf("%w of %s with %d of %d keys", ErrSoftDeadline, soft, s.answered, len(s.req.Keys))
+	} else {
+		s.err = fmt.Errorf("%w of %s with %d of %d keys; those it needed were there after %s", ErrSoftDeadline, soft, s.answered, len(s.req.Keys), took)
+	}
+	return s.err
+}
+
+// needed is the number of keys that are not optional.
+func (r *Request) needed() int {
+	n := len(r.Keys)
+	for i := range r.Keys {
+		if r.optional(i) {
+			n--
+		}
+	}
+	return n
+}
+
+func (r *Request) optional(i int) bool { return i < len(r.Optional) && r.Optional[i] }

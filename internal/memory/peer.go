@@ -1,0 +1,269 @@
+package memory
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Peer is a connection and what its calls hold. Its methods are safe for concurrent
+// use. Once it is closed nothing can be taken for it. A nil Peer holds nothing.
+type Peer struct {
+	budget *Budget
+	close  func()
+
+	// The rest is behind the mutex of the budget.
+	closed bool
+	// used is all that the connection holds, in bytes. Of that, received came for
+	// calls that are being received: nobody can tell for which.
+	used, received int64
+	receiving      list[Call]
+	answers        list[Answer]
+
+	// pending is the length of receiving; it changes behind the mutex.
+	pending atomic.Int32
+}
+
+// Peer returns a new connection. It is closed by close when an answer that nobody
+// reads has to go; close may be called more than once, from any goroutine. It is nil
+// where single answers can be given up.
+func (b *Budget) Peer(close func()) *Peer {
+	p := &Peer{budget: b, close: close}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.peers[p] = struct{}{}
+	return p
+}
+
+// Close gives back all that the connection holds.
+func (p *Peer) Close() {
+	if p == nil {
+		return
+	}
+	p.budget.mu.Lock()
+	defer p.budget.mu.Unlock()
+	p.end()
+}
+
+// end closes the connection. The mutex is held.
+func (p *Peer) end() {
+	if p.closed {
+		return
+	}
+	p.closed = true
+	p.budget.used -= p.used
+	delete(p.budget.peers, p)
+	// The reader of a request that is incomplete learns of it from its connection.
+	p.receiving, p.answers = list[Call]{}, list[Answer]{}
+}
+
+// take adds to what the connection holds. The mutex is held.
+func (p *Peer) take(bytes int64) {
+	p.used += bytes
+	p.budget.used += bytes
+}
+
+// Received counts bytes that have come from the peer while some of its requests are
+// incomplete, and takes memory for them: the newest requests of the heaviest connection
+// go for it, which may be this one.
+func (p *Peer) Received(bytes int) {
+	if p == nil || p.pending.Load() == 0 {
+		return
+	}
+	var after actions
+	defer after.run()
+	b := p.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p.closed || p.pending.Load() == 0 {
+		return
+	}
+	p.received += int64(bytes)
+	p.take(int64(bytes))
+	for b.most > 0 && b.used > b.most {
+		heaviest := b.heaviest()
+		if heaviest == nil {
+			return
+		}
+		heaviest.evict(Full, &after)
+	}
+}
+
+// evict ends the newest request that is being received, or, if all have come, the
+// connection, whose answers nobody reads. The mutex is held.
+func (p *Peer) evict(why Reason, after *actions) {
+	if c := p.receiving.newest; c != nil {
+		c.evict(why, after)
+		return
+	}
+	if a := p.answers.newest; a != nil {
+		a.evict(why, after)
+	}
+}
+
+// Call is a request on its way and its answer. Its methods are safe for concurrent
+// use. A nil Call holds nothing.
+type Call struct {
+	peer  *Peer
+	began time.Time
+	gone  chan struct{}
+	// interrupt ends the receiving; nil for nothing.
+	interrupt func()
+
+	// The rest is behind the mutex of the budget.
+	links[Call]
+	used    int64
+	waiting bool // for the rest of the request
+	evicted *Error
+}
+
+// Begin takes the bytes of a call of which the headers have come. The error is an
+// *Error: the budget is spent, and no connection holds more than this one. End must be
+// called. When the call has to go before its request has come whole, interrupt is called
+// once, unless it is nil, from any goroutine.
+func (p *Peer) Begin(interrupt func()) (*Call, error) {
+	if p == nil {
+		return nil, nil
+	}
+	var after actions
+	defer after.run()
+	b := p.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p.closed || b.most > 0 && !b.makeRoom(CallBytes, b.most, p, &after) {
+		b.evicted[Full]++
+		return nil, &Error{Full}
+	}
+	c := &Call{peer: p, began: time.Now(), gone: make(chan struct{}), interrupt: interrupt}
+	c.used, c.waiting = CallBytes, true
+	p.take(CallBytes)
+	push(&p.receiving, c)
+	p.pending.Add(1)
+	return c, nil
+}
+
+// node returns the links of a call in the list of its peer.
+func (c *Call) node() *links[Call] { return &c.links }
+
+// Gone is closed when the call has to go before its request has come whole; Err then
+// says why. It never is for a nil Call.
+func (c *Call) Gone() <-chan struct{} {
+	if c == nil {
+		return nil
+	}
+	return c.gone
+}
+
+// Err returns why the call has to go, nil if it has not. It is an *Error.
+func (c *Call) Err() error {
+	if c == nil {
+		return nil
+	}
+	c.peer.budget.mu.Lock()
+	defer c.peer.budget.mu.Unlock()
+	if c.evicted == nil {
+		return nil
+	}
+	return c.evicted
+}
+
+// Received is Peer.Received of the connection of the call.
+func (c *Call) Received(bytes int) {
+	if c != nil {
+		c.peer.Received(bytes)
+	}
+}
+
+// Complete notes that the request has come whole and takes so many bytes until the
+// call ends: more than have come for one that was compressed. The error is that of Grow.
+func (c *Call) Complete(bytes int) error {
+	if c == nil {
+		return nil
+	}
+	var after actions
+	defer after.run()
+	c.peer.budget.mu.Lock()
+	defer c.peer.budget.mu.Unlock()
+	if !c.waiting {
+		return nil
+	}
+	c.peer.arrived(c, int64(bytes))
+	return c.grow(int64(bytes), &after)
+}
+
+// Grow takes bytes that the call needs until it ends, such as the rows that it is
+// answered with. The error is an *Error, as that of Begin. One call alone may take any
+// amount, or it could never be answered.
+func (c *Call) Grow(bytes int) error {
+	if c == nil {
+		return nil
+	}
+	var after actions
+	defer after.run()
+	c.peer.budget.mu.Lock()
+	defer c.peer.budget.mu.Unlock()
+	return c.grow(int64(bytes), &after)
+}
+
+// grow is Grow. The mutex is held.
+func (c *Call) grow(bytes int64, after *actions) error {
+	p := c.peer
+	b := p.budget
+	if p.closed {
+		return &Error{Full} // nobody is there to be answered
+	}
+	if b.most > 0 && b.used > c.used && !b.makeRoom(bytes, b.most, p, after) {
+		b.evicted[Full]++
+		return &Error{Full}
+	}
+	c.used += bytes
+	p.take(bytes)
+	return nil
+}
+
+// End gives back all that the call holds but answers that are not sent.
+func (c *Call) End() {
+	if c == nil {
+		return
+	}
+	b := c.peer.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c.waiting {
+		c.peer.arrived(c, c.peer.share())
+	}
+	if !c.peer.closed {
+		c.peer.take(-c.used)
+	}
+	c.used = 0
+}
+
+// evict ends a call that is being received. The mutex is held.
+func (c *Call) evict(why Reason, after *actions) {
+	p := c.peer
+	p.arrived(c, p.share())
+	p.take(-c.used)
+	c.used = 0
+	c.evicted = &Error{why}
+	p.budget.evicted[why]++
+	close(c.gone)
+	after.add(c.interrupt)
+}
+
+// share is what one of the calls that are being received holds on average, in bytes.
+// The mutex is held.
+func (p *Peer) share() int64 { return p.received / int64(max(p.pending.Load(), 1)) }
+
+// arrived takes a call out of those being received, and so many bytes out of what has
+// come for them. The mutex is held.
+func (p *Peer) arrived(c *Call, bytes int64) {
+	c.waiting = false
+	if p.closed {
+		return
+	}
+	remove(&p.receiving, c)
+	if p.pending.Add(-1) == 0 || bytes > p.received {
+		bytes = p.received
+	}
+	p.received -= bytes
+	p.take(-bytes)
+}

@@ -1,0 +1,41 @@
+package memory
+
+import "strconv"
+
+// Reason is why a call or an answer had to go.
+type Reason int
+
+const (
+	// Full means that the budget was spent, and that this was the newest of the
+	// connection that held the most.
+	Full Reason = iota
+	// Slow means that its peer took too long to send or to receive it.
+	Slow
+
+	reasons
+)
+
+// String returns the reason as a word fit for a metric label.
+func (r Reason) String() string {
+	switch r {
+	case Full:
+		return "memory"
+	case Slow:
+		return "slow"
+	case reasons:
+	}
+	return strconv.Itoa(int(r))
+}
+
+// Error is why a call ends before it was read or answered. It is safe to show to
+// clients.
+type Error struct{ Reason Reason }
+
+// Error says what the matter is and what to do.
+func (e *Error) Error() string {
+	if e.Reason == Slow {
+		return "the request took too long to arrive, or its answer to be read; send the one whole, and read the other"
+	}
+	return "the requests and answers in memory take all that they may, and this connection holds the most; " +
+		"read the answers, send less at a time, or ask again later"
+}

@@ -1,0 +1,587 @@
+package merge
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/incident"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/ring"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var table = schema.NewTable("ks", "t", "", []schema.Column{{Name: "id"}, {Name: "name"}})
+
+func newQuery() *executor.Query {
+	return &executor.Query{Table: table, Columns: table.Columns, Consistency: "LOCAL_ONE", Limit: 1, MaxBytes: 1 << 20}
+}
+
+func newKey(i int) partition.Key {
+	k, err := partition.NewKey(binary.BigEndian.AppendUint32(nil, uint32(i)))
+	if err != nil {
+		panic(err)
+	}
+	return k
+}
+
+func number(k partition.Key) int { return int(binary.BigEndian.Uint32(k.Routing())) }
+
+// found is what a node answers for a key: rows that name it.
+func found(k partition.Key) partition.Result {
+	return partition.Result{Status: partition.Found, Rows: []partition.Row{{k.Routing()}}, Bytes: 10}
+}
+
+func answer(q *executor.SubQuery) []partition.Result {
+	out := make([]partition.Result, len(q.Keys))
+	for i, k := range q.Keys {
+		out[i] = found(k)
+	}
+	return out
+}
+
+// node is a reader whose reads go on until the test says how each ends.
+type node struct {
+	reads chan *nodeRead
+}
+
+type nodeRead struct {
+	*executor.SubQuery
+	ctx  context.Context
+	end  chan error
+	then func(*executor.SubQuery) []partition.Result
+}
+
+func newNode() *node { return &node{reads: make(chan *nodeRead, 100)} }
+
+func (n *node) Read(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
+	r := &nodeRead{SubQuery: q, ctx: ctx, end: make(chan error, 1), then: answer}
+	n.reads <- r
+	select {
+	case err := <-r.end:
+		q.Settled()
+		if err != nil {
+			return nil, err
+		}
+		return r.then(q), nil
+	case <-ctx.Done():
+		go func() { <-r.end; q.Settled() }()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// next is the next read that the node was sent, and numbers its keys.
+func (n *node) next(t *testing.T) *nodeRead {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case r := <-n.reads:
+		return r
+	default:
+		t.Fatal("the node was sent nothing")
+		return nil
+	}
+}
+
+func (n *node) none(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	assert.Empty(t, n.reads, "the node was sent another read")
+}
+
+func (r *nodeRead) numbers() []int {
+	var out []int
+	for _, k := range r.Keys {
+		out = append(out, number(k))
+	}
+	return out
+}
+
+// call is one Read of the reader under test.
+type call struct {
+	query   executor.SubQuery
+	settled atomic.Int32
+	done    chan struct{}
+	results []partition.Result
+	err     error
+}
+
+type bench struct {
+	t      *testing.T
+	reader *Reader
+	node   *node
+}
+
+func newBench(t *testing.T, limit int) *bench {
+	t.Helper()
+	n := newNode()
+	r, err := New(Config{Reader: n, Expected: func(*executor.Query, int) (time.Duration, bool) { return time.Second, true }})
+	require.NoError(t, err)
+	r.host(ring.Host{ID: "h"}).limit = limiter{limit: limit, using: limit}
+	return &bench{t, r, n}
+}
+
+// ask begins a Read.
+func (b *bench) ask(ctx context.Context, change func(*executor.SubQuery), keys ...int) *call {
+	c := &call{done: make(chan struct{})}
+	c.query = executor.SubQuery{Query: newQuery(), Host: ring.Host{ID: "h", Addr: "a"}, Settled: func() { c.settled.Add(1) }}
+	for _, k := range keys {
+		c.query.Keys = append(c.query.Keys, newKey(k))
+	}
+	if change != nil {
+		change(&c.query)
+	}
+	go func() {
+		defer close(c.done)
+		c.results, c.err = b.reader.Read(ctx, &c.query)
+	}()
+	synctest.Wait()
+	return c
+}
+
+// answered asserts that a call has the results of its own keys.
+func (b *bench) answered(c *call) {
+	b.t.Helper()
+	synctest.Wait()
+	select {
+	case <-c.done:
+	default:
+		b.t.Fatal("the call has not returned")
+	}
+	require.NoError(b.t, c.err)
+	assert.Equal(b.t, answer(&c.query), c.results)
+	assert.EqualValues(b.t, 1, c.settled.Load())
+}
+
+func (b *bench) waits(c *call) {
+	b.t.Helper()
+	synctest.Wait()
+	select {
+	case <-c.done:
+		b.t.Fatal("the call has returned")
+	default:
+	}
+}
+
+func TestWhatWaitsGoesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 1)
+		first := b.ask(t.Context(), nil, 1, 2)
+		sent := b.node.next(t)
+		assert.Equal(t, []int{1, 2}, sent.numbers())
+		second, third, fourth := b.ask(t.Context(), nil, 3, 4), b.ask(t.Context(), nil, 4, 5, 3), b.ask(t.Context(), nil, 6)
+		b.node.none(t)
+		q, _ := b.reader.Queue("h")
+		assert.Equal(t, Queue{Limit: 1, InFlight: 1, Waiting: 3, WaitingKeys: 6}, q)
+
+		sent.end <- nil
+		b.answered(first)
+		assert.Zero(t, first.query.Shared)
+		shared := b.node.next(t)
+		assert.Equal(t, []int{3, 4, 5, 6}, shared.numbers(), "equal keys are asked once")
+		assert.Equal(t, 3<<20, shared.MaxBytes)
+		b.node.none(t)
+		b.waits(second)
+		shared.end <- nil
+		for _, c := range []*call{second, third, fourth} {
+			b.answered(c)
+			assert.Equal(t, 4, c.query.Shared)
+		}
+		q, _ = b.reader.Queue("h")
+		assert.Equal(t, Queue{Limit: 1}, q)
+	})
+}
+
+func TestOnlyWhatIsTheSameStatementGoesTogether(t *testing.T) {
+	other := schema.NewTable("ks", "t", "", table.Columns)
+	for name, change := range map[string]func(*executor.SubQuery){
+		"another definition of the table": func(q *executor.SubQuery) { q.Table = other },
+		"another column":                  func(q *executor.SubQuery) { q.Columns = q.Columns[:1] },
+		"other readable columns":          func(q *executor.SubQuery) { q.Readable = q.Columns },
+		"another level":                   func(q *executor.SubQuery) { q.Consistency = "LOCAL_QUORUM" },
+		"another limit":                   func(q *executor.SubQuery) { q.Limit = 2 },
+		"a strict limit":                  func(q *executor.SubQuery) { q.Strict = true },
+		"another snapshot":                func(q *executor.SubQuery) { q.Ring = new(ring.Ring) },
+		"another address":                 func(q *executor.SubQuery) { q.Host.Addr = "b" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, 1)
+				calls := []*call{b.ask(t.Context(), nil, 1)}
+				sent := b.node.next(t)
+				calls = append(calls, b.ask(t.Context(), nil, 2), b.ask(t.Context(), change, 3), b.ask(t.Context(), nil, 4))
+				for _, keys := range [][]int{{1}, {2, 4}, {3}} {
+					assert.Equal(t, keys, sent.numbers())
+					sent.end <- nil
+					if keys[0] != 3 {
+						sent = b.node.next(t)
+					}
+				}
+				for _, c := range calls {
+					b.answered(c)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 1)
+		alone := func(q *executor.SubQuery) { q.Alone = true }
+		for range 3 {
+			c := b.ask(t.Context(), alone, 1)
+			b.node.next(t).end <- nil
+			b.answered(c)
+		}
+	})
+}
+
+func TestStatementsHaveAMostOfKeysAndBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 1)
+		keys := func(from, n int) (out []int) {
+			for i := range n {
+				out = append(out, from+i)
+			}
+			return out
+		}
+		b.ask(t.Context(), nil, 1)
+		sent := b.node.next(t)
+		sent.then = func(*executor.SubQuery) []partition.Result {
+			return []partition.Result{{Status: partition.Found, Bytes: maxBytes / 100}}
+		}
+		b.ask(t.Context(), nil, keys(1000, 150)...)
+		b.ask(t.Context(), nil, keys(2000, 60)...)
+		b.ask(t.Context(), nil, keys(3000, 50)...)
+		b.ask(t.Context(), nil, keys(4000, 300)...)
+		sent.end <- nil
+		sent = b.node.next(t)
+		assert.Len(t, sent.Keys, 150+50)
+		sent.end <- nil // and its keys are of 10 KiB, of which a statement has a hundred
+		synctest.Wait()
+		sent = b.node.next(t)
+		assert.Len(t, sent.Keys, 60)
+		sent.end <- nil
+		sent = b.node.next(t)
+		assert.Len(t, sent.Keys, 300)
+		sent.end <- nil
+		synctest.Wait()
+	})
+}
+
+func TestAContextEndsItsOwnPartOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 1)
+		cause := errors.New("answered elsewhere")
+		first := b.ask(t.Context(), nil, 1)
+		sent := b.node.next(t)
+		var calls []*call
+		var ends []context.CancelCauseFunc
+		for i := range 4 {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			calls, ends = append(calls, b.ask(ctx, nil, 10+i)), append(ends, cancel)
+		}
+		// While it waits: nothing was sent.
+		ends[0](cause)
+		synctest.Wait()
+		<-calls[0].done
+		require.ErrorIs(t, calls[0].err, executor.ErrUnsent)
+		assert.Zero(t, calls[0].settled.Load())
+
+		sent.end <- nil
+		b.answered(first)
+		shared := b.node.next(t)
+		assert.Equal(t, []int{11, 12, 13}, shared.numbers())
+		// In the shared read: it returns at once, and the others go on.
+		ends[1](cause)
+		synctest.Wait()
+		<-calls[1].done
+		require.ErrorIs(t, calls[1].err, cause)
+		assert.Zero(t, calls[1].settled.Load())
+		require.NoError(t, shared.ctx.Err())
+		ends[2](cause)
+		synctest.Wait()
+		require.NoError(t, shared.ctx.Err())
+		ends[3](cause)
+		synctest.Wait()
+		require.ErrorIs(t, context.Cause(shared.ctx), cause, "nobody waits any more")
+		<-calls[3].done
+		assert.Zero(t, calls[3].settled.Load(), "the host has not settled it")
+		late := b.ask(t.Context(), nil, 20)
+		b.node.none(t)
+		shared.end <- nil
+		synctest.Wait()
+		for i := 1; i <= 3; i++ {
+			assert.EqualValues(t, 1, calls[i].settled.Load())
+		}
+		b.node.next(t).end <- nil
+		b.answered(late)
+		for _, end := range ends {
+			end(nil)
+		}
+	})
+}
+
+func TestAnErrorAndAPanicReachAll(t *testing.T) {
+	down := &executor.ReadError{Reason: executor.ReasonDisconnected, Err: errors.New("gone")}
+	for name, then := range map[string]func(*nodeRead){
+		"error": func(r *nodeRead) { r.end <- down },
+		"panic": func(r *nodeRead) {
+			r.then = func(*executor.SubQuery) []partition.Result { panic("a bug") }
+			r.end <- nil
+		},
+		"too few results": func(r *nodeRead) {
+			r.then = func(*executor.SubQuery) []partition.Result { return make([]partition.Result, 1) }
+			r.end <- nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, 1)
+				first := b.ask(t.Context(), nil, 1)
+				sent := b.node.next(t)
+				calls := []*call{b.ask(t.Context(), nil, 2), b.ask(t.Context(), nil, 3)}
+				sent.end <- nil
+				b.answered(first)
+				then(b.node.next(t))
+				for _, c := range calls {
+					<-c.done
+					assert.EqualValues(t, 1, c.settled.Load())
+					assert.Nil(t, c.results)
+					switch name {
+					case "error":
+						assert.Equal(t, error(down), c.err)
+					case "panic":
+						var broken *incident.Error
+						require.ErrorAs(t, c.err, &broken)
+					default:
+						require.NoError(t, c.err, "the executor sees that there are none")
+					}
+				}
+				after := b.ask(t.Context(), nil, 4)
+				b.node.next(t).end <- nil
+				b.answered(after)
+			})
+		})
+	}
+}
+
+func TestAPanicOfASingleReadFreesItsHost(t *testing.T) {
+	r, err := New(Config{Reader: executor.ReaderFunc(func(context.Context, *executor.SubQuery) ([]partition.Result, error) { panic("a bug") })})
+	require.NoError(t, err)
+	for range 3 {
+		settled := 0
+		q := &executor.SubQuery{Query: newQuery(), Host: ring.Host{ID: "h"}, Keys: []partition.Key{newKey(1)}, Settled: func() { settled++ }}
+		assert.Panics(t, func() { _, _ = r.Read(t.Context(), q) })
+		assert.Equal(t, 1, settled)
+	}
+	got, _ := r.Queue("h")
+	assert.Zero(t, got.InFlight)
+}
+
+func TestBytesAreEachParticipantsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 1)
+		first := b.ask(t.Context(), nil, 1)
+		sent := b.node.next(t)
+		most := func(n int) func(*executor.SubQuery) {
+			return func(q *executor.SubQuery) { q.MaxBytes = n }
+		}
+		// Each key has 10 bytes: two fit, the third is crowded; and none fits in 5.
+		two, none, all := b.ask(t.Context(), most(25), 2, 3, 4), b.ask(t.Context(), most(5), 5), b.ask(t.Context(), most(100), 2, 3, 4, 5)
+		crowded := b.ask(t.Context(), most(10), 6)
+		sent.end <- nil
+		b.answered(first)
+		shared := b.node.next(t)
+		assert.Equal(t, 25+5+100+10, shared.MaxBytes)
+		shared.then = func(q *executor.SubQuery) []partition.Result {
+			out := answer(q)
+			out[4] = partition.Result{Status: partition.TooLarge, Err: executor.ErrCrowded}
+			return out
+		}
+		shared.end <- nil
+		// The neighbours left no room for it, so it is read again by itself.
+		again := b.node.next(t)
+		assert.Equal(t, []int{6}, again.numbers())
+		assert.Equal(t, 10, again.MaxBytes)
+		again.end <- nil
+		b.answered(crowded)
+		b.answered(all)
+		<-two.done
+		assert.Equal(t, partition.Found, two.results[1].Status)
+		assert.Equal(t, partition.Result{Status: partition.TooLarge, Err: executor.ErrCrowded}, two.results[2])
+		<-none.done
+		assert.Equal(t, partition.TooLarge, none.results[0].Status)
+		require.NotErrorIs(t, none.results[0].Err, executor.ErrCrowded)
+	})
+}
+
+// early records what it is handed.
+type early struct {
+	mu  sync.Mutex
+	got map[int]partition.Result
+}
+
+func (e *early) Receive(from int, results []partition.Result) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, r := range results {
+		e.got[from+i] = r
+	}
+}
+
+func TestEarlyResultsHaveTheParticipantsPositions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 1)
+		b.ask(t.Context(), nil, 1)
+		sent := b.node.next(t)
+		var takes []*early
+		var calls []*call
+		for _, keys := range [][]int{{2, 3, 4}, {5, 3, 6, 7, 2}} {
+			e := &early{got: map[int]partition.Result{}}
+			takes = append(takes, e)
+			calls = append(calls, b.ask(t.Context(), func(q *executor.SubQuery) { q.Early = e }, keys...))
+		}
+		calls = append(calls, b.ask(t.Context(), nil, 8))
+		sent.end <- nil
+		shared := b.node.next(t)
+		require.Equal(t, []int{2, 3, 4, 5, 6, 7, 8}, shared.numbers())
+		results := answer(shared.SubQuery)
+		shared.Early.Receive(1, results[1:5]) // 3 4 5 6
+		assert.Equal(t, map[int]partition.Result{1: found(newKey(3)), 2: found(newKey(4))}, takes[0].got)
+		assert.Equal(t, map[int]partition.Result{0: found(newKey(5)), 1: found(newKey(3)), 2: found(newKey(6))}, takes[1].got)
+		shared.Early.Receive(0, results[0:2]) // 2, and 3 again
+		assert.Len(t, takes[0].got, 3)
+		assert.Equal(t, found(newKey(2)), takes[1].got[4])
+		shared.end <- nil
+		for _, c := range calls {
+			b.answered(c)
+		}
+	})
+}
+
+func TestPriorityGoesFirstAndThenWhatIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 1)
+		as := func(p identity.Priority, within time.Duration) context.Context {
+			ctx := identity.NewContext(t.Context(), &identity.Client{Priority: p})
+			ctx, cancel := context.WithTimeout(ctx, within)
+			t.Cleanup(cancel)
+			return ctx
+		}
+		var calls []*call
+		calls = append(calls, b.ask(as(identity.Batch, time.Second), nil, 1))
+		sent := b.node.next(t)
+		for i, p := range []identity.Priority{identity.Batch, identity.Batch, identity.Standard, identity.Interactive, identity.Interactive} {
+			calls = append(calls, b.ask(as(p, time.Second-time.Duration(i)), nil, 10*i+10, 10*i+11, 10*i+12))
+		}
+		// Two interactive ones, the later of which is due first, and as many keys of others.
+		for _, keys := range [][]int{{1}, {50, 51, 52, 40, 41, 42, 30, 31, 32, 20, 21, 22}, {10, 11, 12}} {
+			assert.Equal(t, keys, sent.numbers())
+			sent.end <- nil
+			if keys[0] != 10 {
+				sent = b.node.next(t)
+			}
+		}
+		for _, c := range calls {
+			b.answered(c)
+		}
+	})
+}
+
+// A hammer of many callers, some of which give up: each gets its own answers, and each that
+// was sent is settled once.
+func TestManyCallersAtOnce(t *testing.T) {
+	var asked atomic.Int64
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(1, 2))
+	n := executor.ReaderFunc(func(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
+		asked.Add(1)
+		mu.Lock()
+		took := time.Duration(rng.IntN(300)) * time.Microsecond
+		mu.Unlock()
+		if q.Early != nil {
+			q.Early.Receive(0, answer(q)[:1])
+		}
+		select {
+		case <-time.After(took):
+			q.Settled()
+			return answer(q), nil
+		case <-ctx.Done():
+			time.AfterFunc(took, q.Settled)
+			return nil, context.Cause(ctx)
+		}
+	})
+	r, err := New(Config{Reader: n})
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	var settled, sent atomic.Int64
+	for c := range 16 {
+		rng := rand.New(rand.NewPCG(uint64(c), 7))
+		all.Go(func() {
+			for range 300 {
+				q := &executor.SubQuery{Query: newQuery(), Host: ring.Host{ID: strconv.Itoa(rng.IntN(2))}, Settled: func() { settled.Add(1) }}
+				q.Early = &early{got: map[int]partition.Result{}}
+				for _, k := range rng.Perm(30)[:1+rng.IntN(10)] {
+					q.Keys = append(q.Keys, newKey(k))
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(200+rng.IntN(2000))*time.Microsecond)
+				results, err := r.Read(ctx, q)
+				cancel()
+				if !errors.Is(err, executor.ErrUnsent) {
+					sent.Add(1)
+				}
+				if err == nil {
+					assert.Equal(t, answer(q), results)
+				}
+			}
+		})
+	}
+	all.Wait()
+	assert.Eventually(t, func() bool { return settled.Load() == sent.Load() }, 5*time.Second, time.Millisecond)
+	assert.Less(t, asked.Load(), sent.Load())
+	for _, id := range []string{"0", "1"} {
+		q, _ := r.Queue(id)
+		assert.Zero(t, q.InFlight+q.Waiting)
+	}
+}
+
+func TestHostsThatHaveLeftAreForgotten(t *testing.T) {
+	var current atomic.Pointer[ring.Ring]
+	n := executor.ReaderFunc(func(_ context.Context, q *executor.SubQuery) ([]partition.Result, error) {
+		q.Settled()
+		return answer(q), nil
+	})
+	r, err := New(Config{Reader: n, Ring: current.Load})
+	require.NoError(t, err)
+	ask := func(id string) {
+		_, err := r.Read(t.Context(), &executor.SubQuery{Query: newQuery(), Host: ring.Host{ID: id}, Settled: func() {}, Keys: []partition.Key{newKey(1)}})
+		require.NoError(t, err)
+	}
+	ask("a")
+	ask("b")
+	two, err := ring.New(ring.Topology{Hosts: []ring.Host{{ID: "b", Addr: "b", DC: "d", Rack: "r", Tokens: []int64{1}}, {ID: "c", Addr: "c", DC: "d", Rack: "r", Tokens: []int64{2}}}})
+	require.NoError(t, err)
+	current.Store(two)
+	ask("c")
+	var known []string
+	for id := range *r.hosts.Load() {
+		known = append(known, id)
+	}
+	slices.Sort(known)
+	assert.Equal(t, []string{"b", "c"}, known)
+}

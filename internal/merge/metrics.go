@@ -1,0 +1,85 @@
+package merge
+
+import (
+	"errors"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/qosproxy/qosproxy/internal/executor"
+)
+
+// metrics are those of a Reader. It is a collector of what hosts have, so that hosts which
+// have left the ring leave no series behind.
+type metrics struct {
+	reader *Reader
+	keys   *prometheus.HistogramVec
+	// tables are the series by keyspace and table; the map is never changed, but replaced.
+	tables atomic.Pointer[map[[2]string]prometheus.Observer]
+	grow   sync.Mutex
+}
+
+var (
+	limitDesc = prometheus.NewDesc("qosproxy_host_statement_limit",
+		"Statements that the host may have in-flight before further sub-queries wait; found by the proxy.", []string{"host"}, nil)
+	statementsDesc = prometheus.NewDesc("qosproxy_host_statements",
+		"Reads in-flight at the host: each is a sub-query, or several that were merged.", []string{"host"}, nil)
+	waitingDesc = prometheus.NewDesc("qosproxy_host_waiting",
+		"Sub-queries that wait for an answer of the host, to be sent together.", []string{"host"}, nil)
+)
+
+func newMetrics(r *Reader) *metrics {
+	m := &metrics{
+		reader: r,
+		keys: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "qosproxy_statement_keys",
+			Help:    "Keys of one read as sent to a node, merged ones included.",
+			Buckets: []float64{1, 2, 5, 10, 15, 20, 30, 50, 75, 100, 150, 200, 500},
+		}, []string{"table"}),
+	}
+	m.tables.Store(&map[[2]string]prometheus.Observer{})
+	return m
+}
+
+func (m *metrics) register(to prometheus.Registerer) error {
+	return errors.Join(to.Register(m.keys), to.Register(m))
+}
+
+// observe takes a read of so many keys as it is sent.
+func (m *metrics) observe(q *executor.Query, keys int) {
+	name := [2]string{q.Table.Keyspace, q.Table.Name}
+	o := (*m.tables.Load())[name]
+	if o == nil {
+		m.grow.Lock()
+		next := maps.Clone(*m.tables.Load())
+		o = m.keys.WithLabelValues(q.Table.String())
+		next[name] = o
+		m.tables.Store(&next)
+		m.grow.Unlock()
+	}
+	o.Observe(float64(keys))
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	ch <- limitDesc
+	ch <- statementsDesc
+	ch <- waitingDesc
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	current := m.reader.ring()
+	if current == nil {
+		return
+	}
+	for _, h := range current.Hosts() {
+		if q, ok := m.reader.Queue(h.ID); ok {
+			ch <- prometheus.MustNewConstMetric(limitDesc, prometheus.GaugeValue, float64(q.Limit), h.Addr)
+			ch <- prometheus.MustNewConstMetric(statementsDesc, prometheus.GaugeValue, float64(q.InFlight), h.Addr)
+			ch <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(q.Waiting), h.Addr)
+		}
+	}
+}

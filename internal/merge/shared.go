@@ -1,0 +1,209 @@
+package merge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"hash/maphash"
+	"slices"
+	"sync"
+
+	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// errTooManyBytes is the error of a key that exceeds the limit of its participant alone.
+var errTooManyBytes = errors.New("the rows exceed the limit of bytes")
+
+// compatible reports whether two sub-queries may be one: the same statement to the same host.
+// Snapshots must be the same as well, since a host may be asked at NODE_LOCAL only by the
+// snapshot that serves.
+func compatible(a, b *executor.SubQuery) bool {
+	return a.Table == b.Table && a.Ring == b.Ring && a.Host.Addr == b.Host.Addr &&
+		a.Consistency == b.Consistency && a.Limit == b.Limit && a.Strict == b.Strict &&
+		sameColumns(a.Columns, b.Columns) && (a.Readable == nil) == (b.Readable == nil) && sameColumns(a.Readable, b.Readable)
+}
+
+// sameColumns compares columns of one table.
+func sameColumns(a, b []schema.Column) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] ||
+		slices.EqualFunc(a, b, func(x, y schema.Column) bool { return x.Name == y.Name }))
+}
+
+// shared is a read for several participants. It is the Early of its sub-query.
+type shared struct {
+	*sending
+	ctx    context.Context //nolint:containedctx // of the read, which outlives any one participant
+	cancel context.CancelCauseFunc
+
+	mu sync.Mutex
+	// left is how many participants wait.
+	left int
+}
+
+// newShared makes one read of several sub-queries. The mutex of the host is held.
+func newShared(h *host, parts []*waiter, now int64) *shared {
+	first := parts[0].query
+	query, total := *first.Query, 0
+	query.MaxBytes = 0
+	unlimited := false
+	for _, w := range parts {
+		total += len(w.query.Keys)
+		query.MaxBytes += w.query.MaxBytes
+		unlimited = unlimited || w.query.MaxBytes <= 0
+	}
+	if unlimited {
+		query.MaxBytes = 0
+	}
+	keys := make([]partition.Key, 0, total)
+	seen := make(map[uint64]int32, total)
+	all := make([]int32, 0, total)
+	early := false
+	for _, w := range parts {
+		begin := len(all)
+		for _, k := range w.query.Keys {
+			hash := maphash.Bytes(h.reader.seed, k.Routing())
+			at, ok := seen[hash]
+			if !ok || !bytes.Equal(keys[at].Routing(), k.Routing()) {
+				at = int32(len(keys))
+				keys = append(keys, k)
+				seen[hash] = at
+			}
+			all = append(all, at)
+		}
+		w.at = all[begin:len(all):len(all)]
+		w.results = make([]partition.Result, len(w.at))
+		early = early || w.query.Early != nil
+	}
+	s := &shared{sending: h.start(&query, len(keys), now), left: len(parts)}
+	s.parts = parts
+	s.query = executor.SubQuery{Query: &query, Host: first.Host, Ring: first.Ring, Keys: keys, Settled: s.settle}
+	if early {
+		s.query.Early = s
+	}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	for _, w := range parts {
+		w.shared = s
+	}
+	return s
+}
+
+// run reads, and hands each participant its outcome.
+func (s *shared) run() {
+	defer s.cancel(nil)
+	results, err := s.read()
+	if err == nil && len(results) == len(s.query.Keys) {
+		s.deliver(0, results, false)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.parts {
+		switch {
+		case err != nil:
+			w.results, w.err = nil, err
+		case len(results) != len(s.query.Keys):
+			w.results = nil // which says so
+		}
+		w.gone = true // for what is early and comes late
+		w.wake <- struct{}{}
+	}
+}
+
+// read asks the host. A panic is an *incident.Error, and settles the read.
+func (s *shared) read() (results []partition.Result, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			results, err = nil, s.host.reader.cfg.Incidents.Record(s.ctx, "shared read from a host", r)
+			s.settle()
+		}
+	}()
+	return s.perform(s.ctx)
+}
+
+// Receive implements executor.Early.
+func (s *shared) Receive(from int, results []partition.Result) { s.deliver(from, results, true) }
+
+// deliver stores the results of keys from a position on with each participant that waits,
+// the first of a key, and hands them on if they are early.
+func (s *shared) deliver(from int, results []partition.Result, early bool) {
+	for _, w := range s.parts {
+		s.mu.Lock()
+		spans, own := w.take(from, results), w.results
+		s.mu.Unlock()
+		if !early || w.query.Early == nil {
+			continue
+		}
+		for _, p := range spans {
+			w.query.Early.Receive(p[0], own[p[0]:p[1]:p[1]])
+		}
+	}
+}
+
+// take stores results, and returns the spans of keys that had none, unless they are of no
+// use.
+func (w *waiter) take(from int, results []partition.Result) (spans [][2]int) {
+	if w.gone {
+		return nil
+	}
+	for i, at := range w.at {
+		p := int(at) - from
+		if p < 0 || p >= len(results) || w.results[i].Status != partition.Pending {
+			continue
+		}
+		w.results[i] = w.admit(results[p])
+		if n := len(spans); n > 0 && spans[n-1][1] == i {
+			spans[n-1][1]++
+		} else {
+			spans = append(spans, [2]int{i, i + 1})
+		}
+	}
+	if w.crowded {
+		return nil
+	}
+	return spans
+}
+
+// admit returns a result as the participant would have had it alone.
+func (w *waiter) admit(res partition.Result) partition.Result {
+	if res.Status == partition.TooLarge && errors.Is(res.Err, executor.ErrCrowded) {
+		w.crowded = true
+	}
+	most := w.query.MaxBytes
+	switch {
+	case most <= 0 || w.bytes+res.Bytes <= most:
+		w.bytes += res.Bytes
+		return res
+	case res.Bytes > most:
+		return partition.Result{Status: partition.TooLarge, Err: errTooManyBytes}
+	}
+	return partition.Result{Status: partition.TooLarge, Err: executor.ErrCrowded}
+}
+
+// outcome is what a participant returns. One whose keys lacked room beside those of others
+// reads by itself.
+func (w *waiter) outcome(h *host) ([]partition.Result, error) {
+	if w.err != nil || w.results == nil || !w.crowded {
+		w.query.Shared = len(w.shared.query.Keys)
+		return w.results, w.err
+	}
+	alone := *w.query
+	alone.Settled = func() {} // which the shared read has told, or will
+	results, err := h.reader.read(w.ctx, &alone, false)
+	if errors.Is(err, executor.ErrUnsent) { // a second time, that is
+		err = context.Cause(w.ctx)
+	}
+	return results, err
+}
+
+// leave ends the part of a participant.
+func (s *shared) leave(w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.gone = true
+	if s.left--; s.left == 0 {
+		s.cancel(context.Cause(w.ctx))
+	}
+}
+
+var _ executor.Early = (*shared)(nil)

@@ -1,0 +1,115 @@
+package partition
+
+import (
+	"unsafe"
+
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// NoColumn stands for no column of a partition key.
+const NoColumn = -1
+
+// Classes are keys by what they can share a statement with: those of one class can.
+type Classes struct {
+	// Of is the class of each key, or nil when they are numbered as the classes are: one
+	// class of all keys, or one of each.
+	Of []int32
+	// Sizes are the numbers of keys of the classes.
+	Sizes []int32
+}
+
+// Statements returns how many statements of at most size keys, at least 1, the classes take.
+func (c Classes) Statements(size int) int {
+	n := 0
+	for _, keys := range c.Sizes {
+		n += (int(keys)-1)/size + 1
+	}
+	return n
+}
+
+// Share finds which of at least one keys of a table can share a statement of at most size
+// keys: those that agree in all columns of the partition key but one, whose type has one
+// form for each value. Of several such columns it takes the one that makes fewest
+// statements, and returns it, counted in key order; NoColumn if no statement has two keys.
+func Share(table *schema.Table, keys []Key, size int) (column int, classes Classes) {
+	column, fewest := NoColumn, len(keys)
+	for i := range table.PartitionKey {
+		if size <= 1 || fewest == 1 {
+			break
+		}
+		if table.PartitionKey[i].Type.OneForm() {
+			c := classify(keys, i, table.PartitionKey[i].Type.EmptyIsNull())
+			if n := c.Statements(size); n < fewest {
+				column, classes, fewest = i, c, n
+			}
+		}
+	}
+	if column == NoColumn {
+		classes.Sizes = make([]int32, len(keys))
+		for i := range classes.Sizes {
+			classes.Sizes[i] = 1
+		}
+	}
+	return column, classes
+}
+
+// classify tells keys apart by all columns of the partition key but one. An empty value of
+// that one is alone if Cassandra takes it for null, which an IN may not have.
+func classify(keys []Key, column int, emptyIsNull bool) Classes {
+	restOf := func(k int) rest {
+		r := others(keys[k], column)
+		if emptyIsNull && len(keys[k].components[column]) == 0 {
+			r.alone = k + 1
+		}
+		return r
+	}
+	first, same := restOf(0), 1
+	for same < len(keys) && restOf(same) == first {
+		same++
+	}
+	c := Classes{Sizes: []int32{int32(same)}}
+	if same == len(keys) {
+		return c
+	}
+	c.Of = make([]int32, len(keys))
+	known := make(map[rest]int32, len(keys))
+	known[first] = 0
+	for k := same; k < len(keys); k++ {
+		o := restOf(k)
+		class, ok := known[o]
+		if !ok {
+			class = int32(len(c.Sizes))
+			known[o] = class
+			c.Sizes = append(c.Sizes, 0)
+		}
+		c.Of[k] = class
+		c.Sizes[class]++
+	}
+	return c
+}
+
+// rest is a partition key without one of its columns: the bytes before and behind it.
+// Bytes decide, even of types of which different bytes compare as equal: these are
+// different partitions. alone is not 0 for a key that shares with no other.
+type rest struct {
+	before, behind string
+	alone          int
+}
+
+// others returns the key without a column. The strings are the bytes of the key in place:
+// keys are immutable.
+func others(k Key, column int) rest {
+	if len(k.components) == 1 {
+		return rest{}
+	}
+	// Each component has its length before it and one byte behind it.
+	from := 0
+	for _, c := range k.components[:column] {
+		from += 2 + len(c) + 1
+	}
+	to := from + 2 + len(k.components[column]) + 1
+	return rest{before: inPlace(k.routing[:from]), behind: inPlace(k.routing[to:])}
+}
+
+// inPlace returns bytes that never change as a string, without a copy.
+func inPlace(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -1,0 +1,200 @@
+package server
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/qosproxy/qosproxy/internal/memory"
+)
+
+// conn is a connection through a gate.
+type conn struct {
+	net.Conn
+	gate *gate
+	// place is where it is among the fresh ones, nil when it is not; of the mutex
+	// of the gate.
+	place *list.Element
+	// settled is set once it is not fresh any more, or has been dropped for being so.
+	settled atomic.Bool
+	closed  sync.Once
+	// peer is the address of the other end.
+	peer connAddr
+	// unwanted is how many more calls its peer has begun than twice those that it did not
+	// reset at once, 0 at least.
+	unwanted atomic.Int64
+	// memory is what its calls hold; nil where it is not counted by connection.
+	memory *memory.Peer
+	// until is the write deadline that the server has set, in nanoseconds of Unix
+	// time; 0 without one.
+	until atomic.Int64
+}
+
+// connAddr is the address of a peer, which leads back to its connection: all that gRPC
+// tells a call of the connection it came by.
+type connAddr struct {
+	net.Addr
+	conn *conn
+}
+
+// maxUnwanted is how many more calls than it wanted a peer may have begun: those
+// that may be in-flight, and 100.
+const maxUnwanted = maxStreams + 100
+
+// begin notes a call and reports whether it may go on: while no more than most are
+// unwanted. A peer that resets most of its calls
+// at once (rapid reset) loses its connection: each costs the proxy as much as one that is
+// refused, and its peer next to nothing. Envoy does likewise
+// (overload.premature_reset_total_stream_count).
+func (c *conn) begin(most int64) bool {
+	n := c.unwanted.Add(1)
+	if n == most+1 {
+		c.gate.metrics.refusals(refusedResets).Inc()
+		_ = c.Close()
+	}
+	return n <= most
+}
+
+// want notes that a call was not reset at once: it makes good for itself and another.
+func (c *conn) want() {
+	for {
+		n := c.unwanted.Load()
+		if c.unwanted.CompareAndSwap(n, max(n-2, 0)) {
+			return
+		}
+	}
+}
+
+// RemoteAddr implements net.Conn.
+func (c *conn) RemoteAddr() net.Addr { return c.peer }
+
+// settle notes that there is a client at the other end.
+func (c *conn) settle() {
+	if c.settled.Swap(true) {
+		return
+	}
+	c.gate.mu.Lock()
+	defer c.gate.mu.Unlock()
+	c.gate.forget(c)
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.gate.metered {
+		c.memory.Received(n)
+	}
+	if n > 0 && c.gate.tls == nil && !c.settled.Load() {
+		c.settle()
+	}
+	return n, err
+}
+
+// Write implements net.Conn. A peer that does not take the bytes within the write
+// timeout breaks the connection: gRPC would wait for it without end.
+func (c *conn) Write(b []byte) (int, error) {
+	deadline := time.Now().Add(c.gate.limits.WriteTimeout)
+	if until := c.until.Load(); until != 0 && until < deadline.UnixNano() {
+		deadline = time.Unix(0, until)
+	}
+	if err := c.Conn.SetWriteDeadline(deadline); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Write(b)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		// gRPC ends a connection whose writes fail when its reads fail too.
+		_ = c.Close()
+	}
+	return n, err
+}
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(t time.Time) error {
+	c.keep(t)
+	return c.Conn.SetDeadline(t)
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.keep(t)
+	return c.Conn.SetWriteDeadline(t)
+}
+
+func (c *conn) keep(t time.Time) {
+	if t.IsZero() {
+		c.until.Store(0)
+		return
+	}
+	c.until.Store(t.UnixNano())
+}
+
+// CloseWrite lets net/http end its side first where the connection can.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	err := c.Conn.Close()
+	c.closed.Do(func() {
+		c.memory.Close()
+		c.gate.mu.Lock()
+		defer c.gate.mu.Unlock()
+		c.gate.forget(c)
+		c.gate.open--
+		c.gate.metrics.open.Dec()
+	})
+	return err
+}
+
+// expiryKey is the context key of when an HTTP connection is too old.
+type expiryKey struct{}
+
+// withExpiry returns what keeps, for each connection, when it is too old.
+func withExpiry(age time.Duration) func(context.Context, net.Conn) context.Context {
+	return func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, expiryKey{}, time.Now().Add(jitter(age)))
+	}
+}
+
+// expiredConn reports whether the connection of a request is too old.
+func expiredConn(ctx context.Context) bool {
+	at, ok := ctx.Value(expiryKey{}).(time.Time)
+	return ok && time.Now().After(at)
+}
+
+// atOnce is how soon after its handler has begun a call counts as reset at once. A caller
+// that wants the answer waits longer.
+const atOnce = time.Millisecond
+
+// connOf returns the connection of a call; nil when it did not come through a gate.
+func (s *Server) connOf(ctx context.Context) *conn {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return nil
+	}
+	a, _ := p.Addr.(connAddr)
+	return a.conn
+}
+
+var errResets = status.Error(codes.ResourceExhausted, "most calls of this connection were reset as soon as they were begun")
+
+// waited tells the connection of a call, at its end, that its peer did not reset it at once
+// when its request had been received.
+func (s *Server) waited(ctx context.Context, start time.Time) {
+	if c := s.connOf(ctx); c != nil && (ctx.Err() != context.Canceled || time.Since(start) >= atOnce) {
+		c.want()
+	}
+}

@@ -1,0 +1,326 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"math"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/memory"
+	"github.com/qosproxy/qosproxy/internal/partition"
+)
+
+// windows are what a peer may still send, by stream; 0 is the connection.
+type windows struct {
+	mu   sync.Mutex
+	more *sync.Cond
+	left map[uint32]int
+	gone map[uint32]bool
+	err  error
+}
+
+// follow reads what the server says, so that the peer keeps to its windows.
+func (p *rawPeer) follow() *windows {
+	w := &windows{left: map[uint32]int{0: 65535}, gone: map[uint32]bool{}}
+	w.more = sync.NewCond(&w.mu)
+	go func() {
+		for {
+			f, err := p.framer.ReadFrame()
+			w.mu.Lock()
+			switch f := f.(type) {
+			case *http2.WindowUpdateFrame:
+				w.left[f.StreamID] += int(f.Increment)
+			case *http2.RSTStreamFrame:
+				w.gone[f.StreamID] = true
+			case *http2.HeadersFrame:
+				w.gone[f.StreamID] = w.gone[f.StreamID] || f.StreamEnded()
+			}
+			w.err = err
+			w.more.Broadcast()
+			w.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return w
+}
+
+// take waits until so many bytes may be sent on a stream; false when it has ended.
+func (w *windows) take(stream uint32, n int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.err == nil && !w.gone[stream] && (w.left[0] < n || w.left[stream] < n) {
+		w.more.Wait()
+	}
+	w.left[0] -= n
+	w.left[stream] -= n
+	return w.err == nil && !w.gone[stream]
+}
+
+// unfinished begins so many requests of 4 MiB and sends all but the last of each.
+func unfinished(p *rawPeer, requests int, fields []string) {
+	w := p.follow()
+	piece := make([]byte, 16<<10)
+	prefix := make([]byte, len(piece))
+	binary.BigEndian.PutUint32(prefix[1:], 4<<20)
+	for i := range requests {
+		id := uint32(2*i + 1)
+		w.mu.Lock()
+		w.left[id] = 65535
+		w.mu.Unlock()
+		if p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: p.fields(fields...), EndHeaders: true}) != nil {
+			return
+		}
+		for sent := 0; sent < 4<<20-len(piece); sent += len(piece) {
+			data := piece
+			if sent == 0 {
+				data = prefix
+			}
+			if !w.take(id, len(data)) || p.framer.WriteData(id, false, data) != nil {
+				break
+			}
+		}
+	}
+}
+
+var (
+	grpcCall = []string{":method", "POST", ":scheme", "http", ":path", qosproxyv1.QosProxy_BatchGet_FullMethodName,
+		":authority", "x", "content-type", "application/grpc", "te", "trailers"}
+	healthCall = []string{":method", "POST", ":scheme", "http", ":path", "/grpc.health.v1.Health/Check",
+		":authority", "x", "content-type", "application/grpc", "te", "trailers"}
+)
+
+// heap is what is in use of it, in bytes: the least of three looks, since what is
+// allocated while garbage is collected counts as in use.
+func heap() int64 {
+	least := int64(math.MaxInt64)
+	for range 3 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		least = min(least, int64(m.HeapInuse))
+	}
+	return least
+}
+
+// whileFlooded runs a flood by some connections, good lookups beside it, and returns how
+// much the heap was larger at most.
+func whileFlooded(t *testing.T, s *Server, connections int, flood func(p *rawPeer)) int64 {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("the race detector takes memory, and most of the CPU")
+	}
+	_ = heap() // what pools keep is gone after the second
+	before, highest := heap(), int64(0)
+	for range connections {
+		p := newPeer(t, s, "grpc")
+		_ = p.conn.SetWriteDeadline(time.Now().Add(time.Minute))
+		go flood(p)
+	}
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+		good(t, s)
+		highest = max(highest, heap()-before)
+	}
+	return highest
+}
+
+const mebibyte = 1 << 20
+
+func TestRequestsThatNeverEndStayWithinTheBudget(t *testing.T) {
+	for name, c := range map[string]struct {
+		connections int
+		fields      []string
+		budget      int64
+		within      bool
+	}{
+		"one connection":                   {1, grpcCall, 16 * mebibyte, true},
+		"eight connections":                {8, grpcCall, 16 * mebibyte, true},
+		"a service that is open to all":    {1, healthCall, 16 * mebibyte, true},
+		"control: a budget without limits": {1, grpcCall, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			budget := memory.New(c.budget)
+			s := start(t, both(Limits{}), Deps{Lookup: &fake{tables: []*lookup.Table{products(t)}}, Memory: budget})
+			grown := whileFlooded(t, s, c.connections, func(p *rawPeer) { unfinished(p, maxStreams, c.fields) })
+			if !c.within {
+				assert.Greater(t, grown, int64(64*mebibyte))
+				return
+			}
+			assert.Less(t, grown, c.budget+64*mebibyte)
+			assert.LessOrEqual(t, budget.Usage().Used, c.budget)
+			assert.Positive(t, budget.Usage().Evicted[memory.Full])
+		})
+	}
+}
+
+// TestAnswersThatNobodyReadsStayWithinTheBudget asks for answers of 1 MiB and gives no
+// window for them.
+func TestAnswersThatNobodyReadsStayWithinTheBudget(t *testing.T) {
+	row := partition.Row{[]byte("a"), bytes.Repeat([]byte("x"), mebibyte), nil}
+	f := &fake{tables: []*lookup.Table{products(t)}, get: func(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
+		if string(req.Keys[0].Routing()) == "a" {
+			return respond(absent)(ctx, req)
+		}
+		return respond(partition.Result{Status: partition.Found, Rows: []partition.Row{row}, Bytes: mebibyte})(ctx, req)
+	}}
+	body, err := newCodec().Marshal(&qosproxyv1.BatchGetRequest{Keyspace: "ks", Table: "products", Keys: []*qosproxyv1.Key{key(text("large"))}})
+	require.NoError(t, err)
+	message := append([]byte{0, 0, 0, 0, byte(body.Len())}, body.Materialize()...)
+	for name, c := range map[string]struct {
+		connections int
+		budget      int64
+	}{"one connection": {1, 16 * mebibyte}, "eight connections": {8, 16 * mebibyte}, "control: a budget without limits": {1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			budget := memory.New(c.budget)
+			s := start(t, both(Limits{}), Deps{Lookup: f, Memory: budget})
+			grown := whileFlooded(t, s, c.connections, func(p *rawPeer) {
+				go func() { _, _ = io.Copy(io.Discard, p.conn) }()
+				for i := range maxStreams {
+					id := uint32(2*i + 1)
+					if p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: p.fields(grpcCall...), EndHeaders: true}) != nil ||
+						p.framer.WriteData(id, true, message) != nil {
+						return
+					}
+				}
+			})
+			if c.budget == 0 {
+				assert.Greater(t, grown, int64(128*mebibyte))
+				return
+			}
+			assert.Less(t, grown, c.budget+64*mebibyte)
+			assert.LessOrEqual(t, budget.Usage().Used, c.budget)
+			assert.Positive(t, budget.Usage().Evicted[memory.Full])
+		})
+	}
+}
+
+// TestAnAnswerIsCountedUntilItIsRead holds an answer back and then takes it.
+func TestAnAnswerIsCountedUntilItIsRead(t *testing.T) {
+	row := partition.Row{[]byte("a"), bytes.Repeat([]byte("x"), mebibyte), nil}
+	budget := memory.New(16 * mebibyte)
+	s := start(t, both(Limits{}), Deps{Memory: budget, Lookup: &fake{tables: []*lookup.Table{products(t)},
+		get: respond(partition.Result{Status: partition.Found, Rows: []partition.Row{row}})}})
+	p := newPeer(t, s, "grpc")
+	go func() { _, _ = io.Copy(io.Discard, p.conn) }()
+	p.ask(1, askProducts(t))
+	require.Eventually(t, func() bool { return budget.Usage().Used > mebibyte }, patience, time.Millisecond)
+	require.NoError(t, p.framer.WriteWindowUpdate(0, 1<<24))
+	require.NoError(t, p.framer.WriteWindowUpdate(1, 1<<24))
+	require.Eventually(t, func() bool { return budget.Usage().Used == 0 }, patience, time.Millisecond)
+
+	resp, err := http.Get("http://" + s.Addr("http").String() + "/v1/ks/products/a")
+	require.NoError(t, err)
+	_, _ = io.Copy(io.Discard, resp.Body)
+	_ = resp.Body.Close()
+	assert.Eventually(t, func() bool { return budget.Usage().Used == 0 }, patience, time.Millisecond)
+}
+
+// TestWhoCallsIsAskedByTheHeaders sends no message at all.
+func TestWhoCallsIsAskedByTheHeaders(t *testing.T) {
+	clients := identity.NewRegistry(nil, nil)
+	require.NoError(t, clients.Replace([]identity.Member{{Client: identity.Client{Name: "shop"}, SPIFFE: []string{"spiffe://x/shop"}}}))
+	s := start(t, both(Limits{}), Deps{Lookup: &fake{}, Clients: clients, Memory: memory.New(mebibyte)})
+	p := newPeer(t, s, "grpc")
+	require.NoError(t, p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.headers(), EndHeaders: true}))
+	assert.True(t, p.until(http2.FrameHeaders, patience), "the call is refused")
+	assert.Zero(t, s.memory.Usage().Used)
+}
+
+// TestAStreamHoldsNoPermitForItsReader has clients read nothing of what hosts have
+// answered.
+func TestAStreamHoldsNoPermitForItsReader(t *testing.T) {
+	const keys = 100
+	row := partition.Row{[]byte("a"), bytes.Repeat([]byte("x"), 4<<10), nil}
+	results := make([]partition.Result, keys)
+	for i := range results {
+		results[i] = partition.Result{Status: partition.Found, Rows: []partition.Row{row}, Bytes: 4 << 10}
+	}
+	c := controller(t, 0)
+	var ended atomic.Int32
+	s := start(t, both(Limits{}), Deps{Admission: c, Memory: memory.New(64 * mebibyte), Lookup: &fake{tables: []*lookup.Table{products(t)},
+		get: func(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
+			ended.Add(1)
+			return respond(results[:len(req.Keys)]...)(ctx, req)
+		}}})
+	in := &qosproxyv1.StreamBatchGetRequest{Keyspace: "ks", Table: "products"}
+	for range keys {
+		in.Keys = append(in.Keys, key(text("a")))
+	}
+	conn := dial(t, s.Addr("grpc").String())
+	const readers = 20
+	for range readers {
+		_, err := qosproxyv1.NewQosProxyClient(conn).StreamBatchGet(t.Context(), in)
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool { return ended.Load() == readers }, patience, time.Millisecond)
+	assert.Eventually(t, func() bool { return c.Status().InflightKeys == 0 }, patience, time.Millisecond)
+	assert.Greater(t, s.memory.Usage().Used, int64(readers*keys*2<<10), "what is not sent is counted")
+}
+
+// TestSendingAStreamHasItsTime lets a reader stop for longer than he may.
+func TestSendingAStreamHasItsTime(t *testing.T) {
+	row := partition.Row{[]byte("a"), bytes.Repeat([]byte("x"), 256<<10), nil}
+	big := partition.Result{Status: partition.Found, Rows: []partition.Row{row}, Bytes: 256 << 10}
+	for limit, ends := range map[time.Duration]bool{time.Second: true, time.Hour: false} {
+		s := start(t, both(Limits{WriteTimeout: limit}), Deps{Memory: memory.New(64 * mebibyte), Lookup: &fake{
+			tables: []*lookup.Table{products(t)}, get: respond(big, big, big)}})
+		stream, err := qosproxyv1.NewQosProxyClient(dial(t, s.Addr("grpc").String())).StreamBatchGet(t.Context(),
+			&qosproxyv1.StreamBatchGetRequest{Keyspace: "ks", Table: "products", Keys: []*qosproxyv1.Key{key(text("a")), key(text("b")), key(text("c"))}})
+		require.NoError(t, err)
+		aborted := func() bool { return s.memory.Usage().Evicted[memory.Slow] > 0 }
+		if !ends {
+			assert.Never(t, aborted, 2500*time.Millisecond, 50*time.Millisecond)
+			continue
+		}
+		require.Eventually(t, aborted, patience, 10*time.Millisecond)
+		for err == nil {
+			_, err = stream.Recv()
+		}
+		assert.NotErrorIs(t, err, io.EOF)
+	}
+}
+
+// TestBodiesThatNeverEndStayWithinTheBudget is the same by HTTP/1.1.
+func TestBodiesThatNeverEndStayWithinTheBudget(t *testing.T) {
+	for limit, refused := range map[int64]bool{4 * mebibyte: true, 0: false} {
+		budget := memory.New(limit)
+		s := start(t, both(Limits{}), Deps{Lookup: &fake{tables: []*lookup.Table{products(t)}}, Memory: budget})
+		var tooMuch atomic.Int32
+		for range 20 {
+			conn := connect(t, s, "http")
+			_, err := io.WriteString(conn, "POST /v1/ks/products:batchGet HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
+			require.NoError(t, err)
+			go func() {
+				_, _ = conn.Write(bytes.Repeat([]byte(" "), 900_000))
+			}()
+			go func() {
+				answer, _ := io.ReadAll(conn)
+				if bytes.HasPrefix(answer, []byte("HTTP/1.1 429")) && bytes.Contains(answer, []byte("this connection holds the most")) {
+					tooMuch.Add(1)
+				}
+			}()
+		}
+		if !refused {
+			assert.Eventually(t, func() bool { return budget.Usage().Used > 17*mebibyte }, patience, time.Millisecond)
+			continue
+		}
+		assert.Eventually(t, func() bool { return tooMuch.Load() >= 10 }, patience, time.Millisecond)
+		assert.LessOrEqual(t, budget.Usage().Used, limit)
+		good(t, s)
+	}
+}

@@ -1,0 +1,183 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qosproxy/qosproxy/internal/memory"
+)
+
+// registrar registers services whose calls are received and answered within the budget
+// of memory. gRPC's own interceptors see a call too late for that: when its message has
+// come whole.
+type registrar struct {
+	*grpc.Server
+	server *Server
+}
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (r registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	own := *desc
+	own.Methods = slices.Clone(desc.Methods)
+	for i := range own.Methods {
+		own.Methods[i].Handler = r.server.unary("/"+desc.ServiceName+"/"+own.Methods[i].MethodName, desc.Methods[i].Handler)
+	}
+	own.Streams = slices.Clone(desc.Streams)
+	for i := range own.Streams {
+		own.Streams[i].Handler = r.server.stream(desc.Streams[i].Handler)
+	}
+	r.Server.RegisterService(&own, impl)
+}
+
+// unary guards the handler of a unary method: a panic becomes INTERNAL, and request and
+// answer are held to the budget.
+func (s *Server) unary(method string, handle grpc.MethodHandler) grpc.MethodHandler {
+	return func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (out any, err error) {
+		start, call := time.Now(), callOf(ctx)
+		received := time.Time{}
+		defer func() {
+			if r := recover(); r != nil {
+				out, err = nil, incidentError(s.deps.Incidents.Record(ctx, method, r))
+			}
+			call.End()
+			s.waited(ctx, received)
+			s.access(ctx, method, status.Code(err).String(), start)
+		}()
+		out, err = handle(srv, ctx, func(into any) error {
+			err := s.receive(ctx, method, call, decode, into)
+			received = time.Now()
+			return err
+		}, interceptor)
+		if err == nil {
+			out, err = outgoingOf(call, out.(proto.Message), nil)
+		}
+		if err != nil {
+			return nil, asStatus(ctx, err)
+		}
+		return out, nil
+	}
+}
+
+// stream does the same for the handler of a stream.
+func (s *Server) stream(handle grpc.StreamHandler) grpc.StreamHandler {
+	return func(srv any, stream grpc.ServerStream) (err error) {
+		ctx, start, call := stream.Context(), time.Now(), callOf(stream.Context())
+		method, _ := grpc.MethodFromServerStream(stream)
+		defer func() {
+			if r := recover(); r != nil {
+				err = incidentError(s.deps.Incidents.Record(ctx, method, r))
+			}
+			call.End()
+			s.waited(ctx, start)
+			s.access(ctx, method, status.Code(err).String(), start)
+		}()
+		return asStatus(ctx, handle(srv, &countedStream{ServerStream: stream, server: s, call: call, method: method}))
+	}
+}
+
+// asStatus returns an error as a status: most are one already, others are grpcError's.
+// status.FromError would make a status of the others first.
+func asStatus(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[statusError](err); ok {
+		return err
+	}
+	return grpcError(ctx, err)
+}
+
+// statusError is an error that has its status.
+type statusError interface {
+	error
+	GRPCStatus() *status.Status
+}
+
+// unknown answers the calls of methods that do not exist, by the ways of all others.
+func (s *Server) unknown(_ any, stream grpc.ServerStream) error {
+	return s.stream(func(any, grpc.ServerStream) error {
+		method, _ := grpc.MethodFromServerStream(stream)
+		return status.Errorf(codes.Unimplemented, "unknown method %s", method)
+	})(nil, stream)
+}
+
+// countedStream is a stream whose messages are held to the budget.
+type countedStream struct {
+	grpc.ServerStream
+	server *Server
+	call   *memory.Call
+	method string
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (h *countedStream) RecvMsg(into any) error {
+	return h.server.receive(h.Context(), h.method, h.call, h.ServerStream.RecvMsg, into)
+}
+
+// SendMsg implements grpc.ServerStream. It returns within the write timeout.
+func (h *countedStream) SendMsg(m any) error {
+	out, err := outgoingOf(h.call, m.(proto.Message), abortOf(h.Context()))
+	if err != nil {
+		return err
+	}
+	return h.ServerStream.SendMsg(out)
+}
+
+// incoming is a message to decode into, and how many bytes it took.
+type incoming struct {
+	message any
+	bytes   int
+}
+
+// receive decodes the message of a call, unless that has to go before it has come. gRPC
+// itself would end such a call as CANCELLED only.
+func (s *Server) receive(ctx context.Context, method string, call *memory.Call, decode func(any) error, into any) error {
+	in := &incoming{message: into}
+	if call == nil {
+		return decode(in)
+	}
+	decoded := make(chan error, 1)
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				decoded <- incidentError(s.deps.Incidents.Record(ctx, method, r))
+			}
+		}()
+		decoded <- decode(in)
+	}()
+	select {
+	case err := <-decoded:
+		if err == nil {
+			err = call.Complete(in.bytes)
+		}
+		return err
+	case <-call.Gone():
+		return call.Err()
+	}
+}
+
+// outgoing is a message that is counted until gRPC has written it.
+type outgoing struct {
+	message proto.Message
+	answer  *memory.Answer
+}
+
+// outgoingOf takes the memory for a message; the error is a *memory.Error. abort, which
+// may be nil, ends the call.
+func outgoingOf(call *memory.Call, m proto.Message, abort func()) (any, error) {
+	if call == nil {
+		return m, nil
+	}
+	answer, err := call.Answer(proto.Size(m), abort)
+	if err != nil {
+		return nil, err
+	}
+	return &outgoing{m, answer}, nil
+}

@@ -1,0 +1,146 @@
+package server
+
+import (
+	"context"
+
+	"google.golang.org/grpc/status"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/ring"
+)
+
+// DescribeRing returns who owns what. A client sees the keyspaces of which it may
+// read a table and the hosts that hold their replicas; a client that may read no
+// table sees nothing.
+func (g *grpcService) DescribeRing(ctx context.Context, in *qosproxyv1.DescribeRingRequest) (*qosproxyv1.DescribeRingResponse, error) {
+	if err := g.server.mayDescribe(ctx, in.GetKeyspace()); err != nil {
+		return nil, grpcError(ctx, err)
+	}
+	snapshot := g.server.deps.Lookup.Ring()
+	if snapshot == nil {
+		return nil, grpcError(ctx, g.server.notReady())
+	}
+	// Nothing of a lookup waits for a ring, and one with its ranges has a hundred
+	// thousand entries and more: so one at a time; other callers retry.
+	if !g.describing.TryLock() {
+		return nil, withDetails(status.New(shed.grpc, "another ring is being described; retry in a moment"), outcomeDetails(shed)...)
+	}
+	defer g.describing.Unlock()
+	out, err := ringOf(snapshot, in.GetKeyspace(), in.GetIncludeRanges(), identity.FromContext(ctx).Access)
+	if err != nil {
+		return nil, grpcError(ctx, err)
+	}
+	return out, nil
+}
+
+// ringOf describes one keyspace, or every keyspace that has a placement when the
+// name is empty, to a client of that access. Only what it may see is computed.
+func ringOf(r *ring.Ring, keyspace string, ranges bool, access *identity.Access) (*qosproxyv1.DescribeRingResponse, error) {
+	names := []string{keyspace}
+	if keyspace == "" {
+		names = r.Keyspaces()
+	}
+	d := ringDescription{placed: make(map[*ring.Placement]*qosproxyv1.KeyspaceRing)}
+	for _, name := range names {
+		if !access.Keyspace(name) {
+			continue
+		}
+		p, ok := r.Placement(name)
+		if ok {
+			d.add(name, p)
+		} else if keyspace != "" {
+			return nil, &lookup.Error{Kind: lookup.ErrUnknownTable, Field: "keyspace", Message: r.PlacementError(name).Error()}
+		}
+	}
+	out := &qosproxyv1.DescribeRingResponse{Keyspaces: d.keyspaces}
+	if access == nil || len(d.keyspaces) > 0 {
+		out.LocalDatacenter = r.LocalDC()
+	}
+	var positions []int32
+	out.Hosts, positions = d.hosts(r, access == nil)
+	d.fill(positions, len(out.GetHosts()), ranges)
+	return out, nil
+}
+
+// ringDescription is keyspaces to describe. Keyspaces of equal replication share a
+// placement, whose ownership and ranges are computed once and shared as well.
+type ringDescription struct {
+	keyspaces []*qosproxyv1.KeyspaceRing
+	// placements are those of the keyspaces; placed has the first keyspace of each.
+	placements []*ring.Placement
+	placed     map[*ring.Placement]*qosproxyv1.KeyspaceRing
+}
+
+// add takes a keyspace, with its ownership by ring.HostIndex.
+func (d *ringDescription) add(name string, p *ring.Placement) {
+	k := &qosproxyv1.KeyspaceRing{Keyspace: name}
+	d.keyspaces, d.placements = append(d.keyspaces, k), append(d.placements, p)
+	if d.placed[p] == nil {
+		d.placed[p] = k
+		k.Ownership = p.Ownership()
+	}
+}
+
+// hosts returns the hosts that hold a replica, or all, and the position of each by
+// ring.HostIndex: -1 where it is left out.
+func (d *ringDescription) hosts(r *ring.Ring, all bool) (hosts []*qosproxyv1.Host, positions []int32) {
+	replica := make([]bool, r.Len())
+	for _, k := range d.placed {
+		for i, share := range k.GetOwnership() {
+			replica[i] = replica[i] || share > 0
+		}
+	}
+	positions = make([]int32, r.Len())
+	for i, h := range r.Hosts() {
+		positions[i] = -1
+		if all || replica[i] {
+			positions[i] = int32(len(hosts))
+			hosts = append(hosts, hostOf(h))
+		}
+	}
+	return hosts, positions
+}
+
+// fill gives every keyspace its ownership, and its ranges when they are wanted, by
+// the position of hosts.
+func (d *ringDescription) fill(positions []int32, hosts int, ranges bool) {
+	for p, k := range d.placed {
+		ownership := make([]float64, hosts)
+		for i, share := range k.GetOwnership() {
+			if positions[i] >= 0 {
+				ownership[positions[i]] = share
+			}
+		}
+		k.Ownership = ownership
+		if ranges {
+			k.Ranges = rangesOf(p, positions)
+		}
+	}
+	for i, k := range d.keyspaces {
+		first := d.placed[d.placements[i]]
+		k.Ownership, k.Ranges = first.GetOwnership(), first.GetRanges()
+	}
+}
+
+// rangesOf returns the ranges of a placement, which it allocates together.
+func rangesOf(p *ring.Placement, positions []int32) []*qosproxyv1.TokenRange {
+	total := 0
+	for t := range p.Ranges() {
+		total += len(t.Replicas)
+	}
+	replicas := make([]int32, 0, total)
+	each := make([]qosproxyv1.TokenRange, p.Len())
+	out := make([]*qosproxyv1.TokenRange, 0, p.Len())
+	for t := range p.Ranges() {
+		from := len(replicas)
+		for _, h := range t.Replicas {
+			replicas = append(replicas, positions[h])
+		}
+		one := &each[len(out)]
+		one.Start, one.End, one.Replicas = t.Start, t.End, replicas[from:len(replicas):len(replicas)]
+		out = append(out, one)
+	}
+	return out
+}

@@ -1,0 +1,114 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/memory"
+	"github.com/qosproxy/qosproxy/internal/partition"
+)
+
+// keyStream is one StreamBatchGet between the lookup, which answers keys as hosts do, and
+// its reader, who takes them when he likes. The lookup and its permit end with the last
+// host, whatever the reader does.
+type keyStream struct {
+	*call
+	req    *lookup.Request
+	encode *encoder
+	stream grpc.ServerStreamingServer[qosproxyv1.StreamBatchGetResponse]
+
+	// answers are those that the reader has not been sent; it holds all keys.
+	answers chan keyAnswer
+	// ended takes how the lookup ended, once its last answer is in answers.
+	ended chan streamEnd
+	// unsent is the memory of the answers that the lookup left unsent when it ended; its
+	// Sent is to be called.
+	unsent *memory.Answer
+}
+
+// keyAnswer is the result of the key at a position.
+type keyAnswer struct {
+	key    int
+	result partition.Result
+}
+
+// streamEnd is how a lookup ended, and what its unsent answers hold.
+type streamEnd struct {
+	stats  lookup.Stats
+	err    error
+	unsent *memory.Answer
+}
+
+// get reads the keys of a request and sends each as soon as it is answered. The results
+// are without rows.
+func (k *keyStream) get(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	k.req, k.answers, k.ended = req, make(chan keyAnswer, len(req.Keys)), make(chan streamEnd, 1)
+	go k.read(ctx)
+	results, err := k.send()
+	cancel() // of use when the reader is gone
+	end := <-k.ended
+	k.unsent = end.unsent
+	if err = cmp.Or(end.err, err); err != nil {
+		return nil, err
+	}
+	return &lookup.Response{Results: results, Stats: end.stats}, nil
+}
+
+// read asks for the keys. It returns when the hosts have answered.
+func (k *keyStream) read(ctx context.Context) {
+	var end streamEnd
+	defer func() {
+		if r := recover(); r != nil {
+			end.err = k.server.deps.Incidents.Record(ctx, qosproxyv1.QosProxy_StreamBatchGet_FullMethodName, r)
+		}
+		k.ended <- end
+		close(k.answers)
+	}()
+	unsent := 0
+	end.stats, end.err = k.server.lookups.Stream(ctx, k.req, func(i int, r partition.Result) error {
+		unsent += r.Bytes
+		k.answers <- keyAnswer{i, r}
+		return nil
+	})
+	if end.err != nil {
+		return
+	}
+	k.done = time.Now()
+	end.unsent, end.err = callOf(ctx).Answer(unsent, abortOf(ctx))
+	if abort := abortOf(ctx); end.err != nil && abort != nil {
+		abort() // the sending of what there is no memory for
+	}
+}
+
+// send sends the answers as they come, and returns them without their rows. The header
+// goes with the first: a request that the service refuses gets its error alone.
+func (k *keyStream) send() ([]partition.Result, error) {
+	results := make([]partition.Result, len(k.req.Keys))
+	sent := false
+	for a := range k.answers {
+		if !sent {
+			sent = true
+			if err := k.stream.Send(&qosproxyv1.StreamBatchGetResponse{Part: &qosproxyv1.StreamBatchGetResponse_Header{
+				Header: &qosproxyv1.StreamHeader{Columns: columnsOf(k.req.Columns)}}}); err != nil {
+				return nil, err
+			}
+		}
+		out := &qosproxyv1.KeyResult{}
+		k.encode.buf = k.encode.buf[:0] // sent by the time the next key is answered
+		k.encode.result(k.req.Columns, &a.result)
+		attach(out, k.encode.buf)
+		results[a.key] = partition.Result{Status: a.result.Status, Bytes: a.result.Bytes, Err: a.result.Err}
+		if err := k.stream.Send(&qosproxyv1.StreamBatchGetResponse{Part: &qosproxyv1.StreamBatchGetResponse_Result{
+			Result: &qosproxyv1.StreamResult{Index: int32(a.key), Result: out}}}); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}

@@ -1,0 +1,111 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/memory"
+)
+
+// callKey is the context key of what a request holds, and abortKey of what ends a call.
+type (
+	callKey  struct{}
+	abortKey struct{}
+)
+
+// callOf returns what a request holds of the memory budget; nil when it is not counted.
+func callOf(ctx context.Context) *memory.Call {
+	call, _ := ctx.Value(callKey{}).(*memory.Call)
+	return call
+}
+
+// abortOf returns what ends a gRPC call; nil when it cannot be ended.
+func abortOf(ctx context.Context) func() {
+	abort, _ := ctx.Value(abortKey{}).(func())
+	return abort
+}
+
+// tap decides on a call by its headers, before gRPC makes anything of it: who calls,
+// and whether there is memory. It runs on the goroutine that reads the connection. Most
+// calls that are reset at once get no further.
+func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	c := s.connOf(ctx)
+	if c != nil && !c.begin(s.cfg.protocol.unwanted) {
+		return ctx, errResets
+	}
+	ctx, err := s.tapped(ctx, c, info.FullMethodName)
+	if err != nil && c != nil {
+		c.unwanted.Add(-1) // a call that is refused says nothing of its peer
+	}
+	return ctx, err
+}
+
+// tapped returns the context of a call that may be received.
+func (s *Server) tapped(ctx context.Context, c *conn, method string) (context.Context, error) {
+	// gRPC answers by itself, out of reach of any handler.
+	if name, ok := strings.CutPrefix(method, "/"); !ok || !strings.Contains(name, "/") {
+		return ctx, status.Errorf(codes.Unimplemented, "malformed method name: %q", method)
+	}
+	if ctx.Err() != nil {
+		return ctx, status.FromContextError(ctx.Err()).Err()
+	}
+	ctx, err := s.identifyCall(ctx, method)
+	if err != nil {
+		return ctx, err
+	}
+	if isLookup(method) {
+		if refused := s.atHeaders(ctx); refused != nil {
+			c := s.begin()
+			defer c.end(ctx)
+			return ctx, c.failGRPC(ctx, refused)
+		}
+	}
+	if c == nil || c.memory == nil {
+		return ctx, nil
+	}
+	call, err := c.memory.Begin(nil)
+	if err != nil {
+		return ctx, grpcError(ctx, err)
+	}
+	abortable, cancel := context.WithCancelCause(ctx)
+	abort := func() { cancel(&memory.Error{Reason: memory.Slow}) }
+	return context.WithValue(context.WithValue(abortable, callKey{}, call), abortKey{}, abort), nil
+}
+
+// atHeaders refuses a lookup by who asks alone, before its keys are decoded; nil lets it
+// go on. See admission.Controller.AtHeaders.
+func (s *Server) atHeaders(ctx context.Context) error {
+	if refused := s.deps.Admission.AtHeaders(identity.FromContext(ctx)); refused != nil {
+		return refused
+	}
+	return nil
+}
+
+// isLookup reports whether a method reads keys.
+func isLookup(method string) bool {
+	return method == qosproxyv1.QosProxy_BatchGet_FullMethodName || method == qosproxyv1.QosProxy_StreamBatchGet_FullMethodName
+}
+
+// expireInterval is how often requests and answers that take too long are ended.
+const expireInterval = time.Second
+
+// expire ends requests that do not arrive and answers that are not read, until ctx ends.
+func (s *Server) expire(ctx context.Context) {
+	tick := time.NewTicker(expireInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.memory.Expire(requestTimeout, s.cfg.Limits.WriteTimeout)
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+
+	"github.com/qosproxy/qosproxy/internal/incident"
+)
+
+// incidentError is the status of a call that a panic has ended.
+func incidentError(e *incident.Error) error {
+	return withDetails(status.New(internal.grpc, e.Error()),
+		&errdetails.ErrorInfo{Reason: internal.reason, Domain: errorDomain, Metadata: map[string]string{"incident": e.ID}})
+}
+
+// access logs one request at debug level, without its keys.
+func (s *Server) access(ctx context.Context, method, code string, start time.Time) {
+	if s.log.Enabled(ctx, slog.LevelDebug) {
+		s.log.DebugContext(ctx, "request", "method", method, "code", code, "duration", time.Since(start))
+	}
+}
+
+// recorder remembers the status of a response.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader records the status.
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Write records the status that it implies.
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// guardHTTP answers a panic with 500 and logs the access. The path is not logged:
+// it may hold a key.
+func (s *Server) guardHTTP(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, start := r.Context(), time.Now()
+		rec := &recorder{ResponseWriter: w}
+		defer func() {
+			if recovered := recover(); recovered != nil {
+				failed := s.deps.Incidents.Record(ctx, "HTTP "+r.Method, recovered)
+				if rec.status == 0 {
+					writeError(rec, httpError{status: internal.http, code: internal.code, message: failed.Error()})
+				}
+			}
+			s.access(ctx, "HTTP "+r.Method, http.StatusText(rec.status), start)
+		}()
+		next.ServeHTTP(rec, r)
+	})
+}

@@ -1,0 +1,210 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/admission"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// parsedRequest is a lookup as a client of any listener words it, before its table is
+// known.
+type parsedRequest struct {
+	keyspace, table string
+	columns         []string
+	limit           int
+	timeout         time.Duration
+	soft            time.Duration
+	minKeys         int
+	trace           bool
+	// keys is the number of keys, and encoder returns what encodes the key at i
+	// for a table.
+	keys    int
+	encoder func(t *schema.Table) keyEncoder
+	// optional marks the keys that may be shed; nil for none.
+	optional func(t *schema.Table, keys []partition.Key) ([]bool, error)
+}
+
+// keyEncoder encodes the key at i of a request. Its error says what is wrong
+// with that key.
+type keyEncoder func(i int) (partition.Key, error)
+
+// call follows one lookup from its arrival to its answer, for the observer.
+type call struct {
+	server  *Server
+	start   time.Time
+	table   string
+	keys    int
+	outcome outcome
+	resp    *lookup.Response
+	// done is when the hosts had answered, where the answer was sent meanwhile; else zero.
+	done time.Time
+	// refusal is why admission refused the lookup; nil when it did not. See judge.
+	refusal *admission.Refusal
+
+	traced
+}
+
+func (s *Server) begin() *call {
+	return &call{server: s, start: time.Now(), outcome: internal}
+}
+
+// end tells the observer and the trace. A call that ends by a panic counts as
+// INTERNAL.
+func (c *call) end(ctx context.Context) {
+	took := time.Since(c.start)
+	if !c.done.IsZero() {
+		took = c.done.Sub(c.start)
+	}
+	if o := c.server.deps.Observer; o != nil {
+		o.ObserveLookup(c.withTrace(ctx), c.table, c.keys, c.outcome.code, took, c.resp)
+	}
+	c.endTrace(ctx, took)
+}
+
+// lookUp is the way of every lookup, whoever asks for it: it resolves the request and
+// reads its keys by read, which is get or that of a stream. A lookup that admission
+// refuses is answered like any other, each key with SHED, so that a client which deals
+// with partial answers deals with this one. The error refuses the request as a whole.
+func (c *call) lookUp(ctx context.Context, p *parsedRequest, read reader) (*lookup.Request, *lookup.Response, error) {
+	req, err := c.resolve(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	resp, err := read(ctx, req)
+	if refusal, ok := errors.AsType[*admission.Refusal](err); ok {
+		resp, err = shedResponse(req, refusal, time.Since(c.start)), nil
+	}
+	c.resp = resp
+	return req, resp, err
+}
+
+// reader reads the keys of a resolved request. Its response is nil on an error.
+type reader func(ctx context.Context, req *lookup.Request) (*lookup.Response, error)
+
+// shedResponse is the answer to a lookup that admission has refused.
+func shedResponse(req *lookup.Request, refusal *admission.Refusal, elapsed time.Duration) *lookup.Response {
+	resp := &lookup.Response{
+		Results: make([]partition.Result, len(req.Keys)),
+		Stats:   lookup.Stats{Keys: len(req.Keys), Refused: len(req.Keys), Elapsed: elapsed},
+	}
+	for i := range resp.Results {
+		resp.Results[i] = partition.Result{Status: partition.Shed, Err: refusal}
+	}
+	return resp
+}
+
+// resolve turns what a client asks for into a request of lookup, or into an error that
+// names the field at fault.
+func (c *call) resolve(ctx context.Context, p *parsedRequest) (*lookup.Request, error) {
+	c.keys = p.keys
+	table, err := c.server.table(ctx, p.keyspace, p.table)
+	if err != nil {
+		return nil, err
+	}
+	c.table, c.target = table.Schema.String(), table
+	columns, err := table.Select(p.columns)
+	if err != nil {
+		c.server.audit(ctx, c.table, err)
+		return nil, err
+	}
+	// The service has the same rule; here it saves encoding a flood of keys.
+	if m := table.Settings.MaxKeys; m > 0 && p.keys > m {
+		return nil, lookup.Invalid("keys", "%d keys are more than the %d (max_keys) that one lookup of %s may ask; send several lookups",
+			p.keys, m, table.Schema)
+	}
+	req := &lookup.Request{
+		Table:       table,
+		Keys:        make([]partition.Key, p.keys),
+		Columns:     columns,
+		LimitPerKey: p.limit,
+		Timeout:     p.timeout,
+		Trace:       p.trace,
+
+		SoftDeadline: p.soft,
+		MinKeys:      p.minKeys,
+	}
+	encode := p.encoder(table.Schema)
+	for i := range req.Keys {
+		if req.Keys[i], err = encode(i); err != nil {
+			return nil, invalidKey(i, err)
+		}
+	}
+	if p.optional != nil {
+		if req.Optional, err = p.optional(table.Schema, req.Keys); err != nil {
+			return nil, err
+		}
+	}
+	req.Deadline = deadlineOf(ctx, req)
+	c.recordIn(req)
+	return req, nil
+}
+
+// invalidKey says that the key at i cannot be encoded.
+func invalidKey(i int, err error) error {
+	if _, refused := errors.AsType[*lookup.Error](err); refused {
+		return err
+	}
+	return lookup.Invalid(keyField(i), "%s", err)
+}
+
+// get reads all keys of a request, and takes the memory that its answer needs.
+func (c *call) get(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
+	resp, err := c.server.lookups.Get(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	bytes := 0
+	for i := range resp.Results {
+		bytes += resp.Results[i].Bytes
+	}
+	if err := callOf(ctx).Grow(answerCopies * bytes); err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// answerCopies is how often the rows of an answer are in memory when it is encoded: as
+// cells and as what is to be sent.
+const answerCopies = 2
+
+// The margin kept between the end of a lookup and the deadline of its call.
+const (
+	minMargin = time.Millisecond
+	maxMargin = 10 * time.Millisecond
+)
+
+// deadlineOf returns when a lookup ends at the latest: a little before the deadline of
+// its call. Both ends of a call share that deadline. An answer sent at it would find a
+// client that has stopped listening, and the keys that have been answered would be lost.
+func deadlineOf(ctx context.Context, req *lookup.Request) time.Time {
+	end := req.End(ctx)
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return end
+	}
+	margin := min(maxMargin, max(minMargin, time.Until(deadline)/10))
+	if last := deadline.Add(-margin); last.Before(end) {
+		return last
+	}
+	return end
+}
+
+// judge sets the outcome of a lookup from what became of its keys. A lookup that
+// admission refused says itself when to come back.
+func (c *call) judge(ctx context.Context, resp *lookup.Response) {
+	c.outcome = outcomeOf(ctx, resp.Results)
+	if len(resp.Results) == 0 {
+		return
+	}
+	if refusal, ok := resp.Results[0].Err.(*admission.Refusal); ok { //nolint:errorlint // As shedResponse has it.
+		c.refusal = refusal
+		if c.outcome.retry > 0 {
+			c.outcome.retry = refusal.RetryAfter
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/qosproxy/qosproxy/internal/admission"
+	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/incident"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/memory"
+	"github.com/qosproxy/qosproxy/internal/partition"
+)
+
+// outcome is what clients and metrics see of how a request ended.
+type outcome struct {
+	// grpc is the code of the call, http the status of the response.
+	grpc codes.Code
+	http int
+	// code is that of metrics and JSON errors.
+	code lookup.Code
+	// reason is the google.rpc.ErrorInfo reason.
+	reason string
+	// retry is how long to wait before asking again; 0 where that is no remedy
+	// or depends on the client's own deadline.
+	retry time.Duration
+}
+
+// The one table: how a request ends for gRPC, for HTTP and in metrics.
+var (
+	answered  = outcome{codes.OK, http.StatusOK, lookup.CodeOK, "", 0}
+	partial   = outcome{codes.OK, http.StatusOK, lookup.CodePartial, "", 0}
+	agreed    = outcome{codes.OK, http.StatusOK, lookup.CodePartialOK, "", 0}
+	cancelled = outcome{codes.Canceled, 499, lookup.CodeCancelled, "CANCELLED", 0}
+	expired   = outcome{codes.DeadlineExceeded, http.StatusGatewayTimeout, lookup.CodeDeadlineExceeded, "TIMED_OUT", 0}
+	internal  = outcome{codes.Internal, http.StatusInternalServerError, lookup.CodeInternal, "INTERNAL", 0}
+	// shed is of hosts that have too much in-flight; when it was admission that
+	// refused the lookup, that says when to come back.
+	shed = outcome{codes.ResourceExhausted, http.StatusTooManyRequests, lookup.CodeResourceExhausted, "SHED", 100 * time.Millisecond}
+
+	// outOfMemory is of requests and answers for which there is no memory, and slowRequest
+	// of requests that took too long to arrive.
+	outOfMemory = outcome{codes.ResourceExhausted, http.StatusTooManyRequests, lookup.CodeResourceExhausted, "MEMORY", time.Second}
+	slowRequest = outcome{codes.DeadlineExceeded, http.StatusRequestTimeout, lookup.CodeDeadlineExceeded, "REQUEST_TIMEOUT", 0}
+
+	// refusals are the requests refused as a whole, by the kind of their error.
+	refusals = map[error]outcome{
+		lookup.ErrInvalid:           {codes.InvalidArgument, http.StatusBadRequest, lookup.CodeInvalidArgument, "INVALID_REQUEST", 0},
+		identity.ErrUnauthenticated: {codes.Unauthenticated, http.StatusUnauthorized, lookup.CodeUnauthenticated, "UNAUTHENTICATED", 0},
+		lookup.ErrUnknownTable:      {codes.NotFound, http.StatusNotFound, lookup.CodeNotFound, "UNKNOWN_TABLE", 0},
+		lookup.ErrForbidden:         {codes.PermissionDenied, http.StatusForbidden, lookup.CodePermissionDenied, "FORBIDDEN", 0},
+		lookup.ErrNotReady:          {codes.Unavailable, http.StatusServiceUnavailable, lookup.CodeUnavailable, "NOT_READY", time.Second},
+	}
+
+	// unanswered are the lookups of which no key was answered. The first status
+	// of the list that some key has decides: the one that asks most restraint
+	// of the client.
+	unanswered = []struct {
+		status partition.Status
+		outcome
+	}{
+		{partition.Shed, shed},
+		{partition.Unavailable, outcome{codes.Unavailable, http.StatusServiceUnavailable, lookup.CodeUnavailable, "UNAVAILABLE", time.Second}},
+		{partition.TimedOut, expired},
+		{partition.Failed, outcome{codes.Unavailable, http.StatusServiceUnavailable, lookup.CodeUnavailable, "FAILED", 0}},
+		{partition.TooLarge, outcome{codes.ResourceExhausted, http.StatusTooManyRequests, lookup.CodeResourceExhausted, "TOO_LARGE", 0}},
+	}
+)
+
+// deciding returns the status of a key that made the outcome of a lookup of which no key
+// was answered; Pending when it was none.
+func (o outcome) deciding() partition.Status {
+	for _, u := range unanswered {
+		if u.reason == o.reason {
+			return u.status
+		}
+	}
+	return partition.Pending
+}
+
+// outcomeOfError returns the outcome of a request that was refused with err.
+func outcomeOfError(ctx context.Context, err error) outcome {
+	for kind, o := range refusals {
+		if errors.Is(err, kind) {
+			return o
+		}
+	}
+	if _, broken := errors.AsType[*incident.Error](err); broken {
+		return internal
+	}
+	if full, ok := errors.AsType[*memory.Error](err); ok {
+		if full.Reason == memory.Slow {
+			return slowRequest
+		}
+		return outOfMemory
+	}
+	if refused, ok := errors.AsType[*admission.Refusal](err); ok {
+		o := shed
+		o.retry = refused.RetryAfter
+		return o
+	}
+	switch {
+	case errors.As(context.Cause(ctx), new(*memory.Error)):
+		return slowRequest
+	case errors.Is(ctx.Err(), context.Canceled):
+		return cancelled
+	case ctx.Err() != nil:
+		return expired
+	default:
+		return internal
+	}
+}
+
+// messageOf returns what a client is told of an error besides its code; empty for
+// nothing.
+func messageOf(err error) string {
+	if refused, ok := errors.AsType[*lookup.Error](err); ok {
+		return refused.Error()
+	}
+	if unknown, ok := errors.AsType[*identity.Error](err); ok {
+		return unknown.Message
+	}
+	if full, ok := errors.AsType[*memory.Error](err); ok {
+		return full.Error()
+	}
+	if refused, ok := errors.AsType[*admission.Refusal](err); ok {
+		return refused.Error()
+	}
+	return ""
+}
+
+// outcomeOf returns the outcome of a lookup from what became of its keys.
+func outcomeOf(ctx context.Context, results []partition.Result) outcome {
+	var seen [8]bool
+	good, asAgreed := 0, true
+	for i := range results {
+		if results[i].Status.Answered() {
+			good++
+		} else {
+			seen[results[i].Status&7] = true
+			asAgreed = asAgreed && lookup.Agreed(&results[i])
+		}
+	}
+	switch {
+	case good == len(results):
+		return answered
+	case errors.Is(ctx.Err(), context.Canceled):
+		return cancelled
+	case good > 0 && asAgreed:
+		return agreed
+	case good > 0:
+		return partial
+	}
+	for _, u := range unanswered {
+		if seen[u.status] {
+			return u.outcome
+		}
+	}
+	return internal
+}
+
+// unprocessed reports whether asking for a key again may help: a key that is too
+// large or that every replica fails to read would end the same way.
+func unprocessed(s partition.Status) bool {
+	return s == partition.TimedOut || s == partition.Unavailable || s == partition.Shed
+}
+
+// reasonOf returns why a key was not answered, for the client.
+func reasonOf(r *partition.Result) string {
+	switch {
+	case r.Status.Answered():
+		return ""
+	case r.Err != nil:
+		return r.Err.Error()
+	default:
+		return "no replica answered"
+	}
+}
