@@ -96,11 +96,7 @@ func (h *host) start(q *executor.Query, keys int, now int64) *sending {
 			s.expected = expected
 		}
 	}
-	within := h.usual.most(s.expected)
-	if h.reader.without.overdue {
-		within = time.Hour
-	}
-	s.overdueAt = now + int64(within)
+	s.overdueAt = now + int64(h.reader.policies.overdue(&h.usual, s.expected))
 	h.inFlight = append(h.inFlight, s)
 	h.counted++
 	return s
@@ -143,9 +139,7 @@ func (s *sending) settle() {
 	}
 	now := h.reader.now()
 	h.end(s, now)
-	if !h.reader.without.limit {
-		h.limit.answered(s.keys, now)
-	}
+	h.reader.policies.limit(&h.limit, s.keys, now)
 	h.dispatch(now)
 	h.mu.Unlock()
 	if s.told != nil {
@@ -233,9 +227,6 @@ type waiter struct {
 // enqueue puts a sub-query into the queue: behind all of its priority that are due
 // before it. The mutex is held.
 func (h *host) enqueue(w *waiter) {
-	if h.reader.without.priority {
-		w.priority = identity.Standard
-	}
 	i, _ := slices.BinarySearchFunc(h.queue, w, func(a, b *waiter) int {
 		if a.priority < b.priority || a.priority == b.priority && a.deadline <= b.deadline {
 			return -1
@@ -298,7 +289,7 @@ func (h *host) take() []*waiter {
 		switch {
 		case w == first:
 			return true
-		case keys+less+n > most || !first.share || !w.share || h.reader.without.sharing || !compatible(first.query, w.query):
+		case keys+less+n > most || !first.share || !w.share || !compatible(first.query, w.query):
 			return false
 		case w.priority == first.priority:
 			keys += n

@@ -46,17 +46,23 @@ type Reader struct {
 	seed    maphash.Seed
 	metrics *metrics
 	// hosts are by id; the map is never changed, but replaced.
-	hosts   atomic.Pointer[map[string]*host]
-	grow    sync.Mutex
-	without without
+	hosts    atomic.Pointer[map[string]*host]
+	grow     sync.Mutex
+	policies policies
 }
 
-// without are rules named after what they turn off; for tests that show their worth.
-type without struct{ sharing, overdue, priority, limit bool }
+// policies decide how many statements a host may have in-flight.
+type policies struct {
+	// limit adjusts the limit of a host by an answer of so many keys.
+	limit func(l *limiter, keys int, now int64)
+	// overdue is after how long a read of which so much is expected does not count any more.
+	overdue func(usual *spread, expected time.Duration) time.Duration
+}
 
 // New returns a Reader. The error is that of the registerer.
 func New(cfg Config) (*Reader, error) {
-	r := &Reader{cfg: cfg, begin: time.Now(), seed: maphash.MakeSeed()}
+	r := &Reader{cfg: cfg, begin: time.Now(), seed: maphash.MakeSeed(),
+		policies: policies{limit: (*limiter).answered, overdue: (*spread).most}}
 	r.hosts.Store(&map[string]*host{})
 	r.metrics = newMetrics(r)
 	if cfg.Registerer == nil {

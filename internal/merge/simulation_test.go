@@ -89,7 +89,10 @@ type load struct {
 	rate     float64
 	priority func(caller int) identity.Priority
 	expected func(*executor.Query, int) (time.Duration, bool)
-	without  without
+	// equal has all callers ask with the same priority.
+	equal bool
+	// policies change those of the reader.
+	policies func(*policies)
 	// alone bypasses the reader.
 	alone bool
 	// at is what happens after such a time.
@@ -143,7 +146,9 @@ func (l *load) run(t *testing.T) *outcome {
 		return l.machines[i%len(l.machines)].Read(ctx, q)
 	}), Expected: l.expected})
 	require.NoError(t, err)
-	r.without = l.without
+	if l.policies != nil {
+		l.policies(&r.policies)
+	}
 	out := &outcome{took: map[identity.Priority][]time.Duration{}}
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -158,7 +163,11 @@ func (l *load) run(t *testing.T) *outcome {
 		if l.priority != nil {
 			priority = l.priority(c)
 		}
-		ctx := identity.NewContext(t.Context(), &identity.Client{Priority: priority})
+		client := &identity.Client{Priority: priority}
+		if l.equal {
+			client.Priority = identity.Standard
+		}
+		ctx := identity.NewContext(t.Context(), client)
 		rng := rand.New(rand.NewPCG(uint64(c), 5))
 		all.Go(func() {
 			time.Sleep(time.Duration(c) * 37 * time.Microsecond)
@@ -245,6 +254,11 @@ func (l *load) lookup(ctx context.Context, r *Reader, groups []*executor.SubQuer
 // small is six nodes on two cores, as on the machine where merging was measured.
 func small() []*machine { return []*machine{newMachine(2)} }
 
+// fixed is a limit that stays at what it begins with, which is 1.
+func fixed(*limiter, int, int64) {}
+
+func limitOfOne(p *policies) { p.limit = fixed }
+
 func run(t *testing.T, l func() *load) (o *outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { o = l().run(t) })
@@ -262,7 +276,7 @@ func compare(t *testing.T, l func() *load) (found, one, alone *outcome) {
 			return x
 		})
 	}
-	found, one, alone = with(func(*load) {}), with(func(l *load) { l.without.limit = true }), with(func(l *load) { l.alone = true })
+	found, one, alone = with(func(*load) {}), with(func(l *load) { l.policies = limitOfOne }), with(func(l *load) { l.alone = true })
 	half := len(found.course) / 2
 	t.Logf("limit %.1f, then %.1f, 8 after %d statements, 16 after %d; lookups/s %.0f, %.0f at 1, %.0f alone; p50 %v, %v, %v; p99 %v, %v, %v; CPU %v, %v, %v",
 		found.mean(0, half), found.mean(half, 2*half), found.reached(0, least(8)), found.reached(0, least(16)), found.second, one.second, alone.second,
@@ -373,7 +387,7 @@ func TestTheTailAtSaturation(t *testing.T) {
 }
 
 func TestAStragglerHoldsUpNobody(t *testing.T) {
-	at := func(w without) *outcome {
+	at := func(change func(*policies)) *outcome {
 		return run(t, func() *load {
 			m := newMachine(4)
 			m.straggler = func(rng *rand.Rand) time.Duration {
@@ -382,21 +396,23 @@ func TestAStragglerHoldsUpNobody(t *testing.T) {
 				}
 				return 0
 			}
-			w.limit = true // so that one statement holds up all
-			return &load{machines: []*machine{m}, callers: 8, hosts: 1, groups: 1, keys: 10, lookups: 150, rate: 400, expected: expected, without: w}
+			return &load{machines: []*machine{m}, callers: 8, hosts: 1, groups: 1, keys: 10, lookups: 150, rate: 400, expected: expected, policies: change}
 		})
 	}
-	with, control := at(without{}), at(without{overdue: true})
+	// One statement in-flight, so that one holds up all.
+	with, control := at(limitOfOne), at(func(p *policies) {
+		limitOfOne(p)
+		p.overdue = func(*spread, time.Duration) time.Duration { return time.Hour }
+	})
 	t.Logf("p95 %v, of reads that wait for stragglers %v", with.at(1, 0.95), control.at(1, 0.95))
 	assert.Less(t, with.at(1, 0.95), 10*time.Millisecond)
 	assert.Greater(t, control.at(1, 0.95), 200*time.Millisecond)
 }
 
 func TestBatchWorkDelaysNobody(t *testing.T) {
-	at := func(w without, batch bool) *outcome {
+	at := func(batch, equal bool) *outcome {
 		return run(t, func() *load {
-			w.limit = true
-			l := &load{machines: []*machine{newMachine(1)}, callers: 40, hosts: 1, groups: 1, keys: 40, lookups: 60, expected: expected, without: w}
+			l := &load{machines: []*machine{newMachine(1)}, callers: 40, hosts: 1, groups: 1, keys: 40, lookups: 60, expected: expected, policies: limitOfOne, equal: equal}
 			l.priority = func(c int) identity.Priority {
 				if c%20 == 0 {
 					return identity.Interactive
@@ -410,7 +426,7 @@ func TestBatchWorkDelaysNobody(t *testing.T) {
 		})
 	}
 	largest, _ := expected(nil, maxKeys)
-	alone, with, control := at(without{}, false), at(without{}, true), at(without{priority: true}, true)
+	alone, with, control := at(false, false), at(true, false), at(true, true)
 	p99 := func(o *outcome, p identity.Priority) time.Duration { return o.at(p, 0.99) }
 	t.Logf("interactive p99: alone %v, beside batch work %v, without priorities %v; one statement of %d keys takes %v", p99(alone, identity.Interactive),
 		p99(with, identity.Interactive), p99(control, identity.Interactive), maxKeys, largest)
