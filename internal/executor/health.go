@@ -7,36 +7,6 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// State is how a host is doing. Its value is that of the metric host_state.
-type State int32
-
-// The states of a host.
-const (
-	// Healthy hosts are asked by price.
-	Healthy State = iota
-	// SlowStart is a host that was ejected, and is asked less at first.
-	SlowStart
-	// Probing is a host that was suspect or ejected, and has yet to show with
-	// a few keys at a time that it is healthy.
-	Probing
-	// Suspect is a host of which an answer is overdue. It is asked only for
-	// keys that have no other replica.
-	Suspect
-	// Ejected is a host that failed again and again. It is asked only for keys
-	// that have no other replica.
-	Ejected
-)
-
-var stateNames = [...]string{"healthy", "slow_start", "probing", "suspect", "ejected"}
-
-// String returns the state in lower case, such as slow_start.
-func (s State) String() string {
-	if s < 0 || int(s) >= len(stateNames) {
-		return "unknown"
-	}
-	return stateNames[s]
-}
-
 // HostHealth is how one host is doing at one moment.
 type HostHealth struct {
 	// Host is the host as the ring describes it.
@@ -105,20 +75,4 @@ func (h *host) health(now int64) HostHealth {
 		out.ProbeIn = time.Duration(max(at-now, 0))
 	}
 	return out
-}
-
-// state is the state as the world sees it, in which an overdue host is suspect before a
-// plan has found it to be, and slow start is one. The mutex is held.
-func (h *host) state(now int64) State {
-	switch s := State(h.current.Load()); {
-	case s == Ejected && h.probing.Load():
-		return Probing
-	case s != Healthy:
-		return s
-	case h.overdue(now):
-		return Suspect
-	case h.slowUntil.Load() > now:
-		return SlowStart
-	}
-	return Healthy
 }

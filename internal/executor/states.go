@@ -5,7 +5,37 @@ import (
 	"time"
 )
 
-// The states of a host, and what moves it from one to another:
+// State is how a host is doing. Its value is that of the metric host_state.
+type State int32
+
+// The states of a host.
+const (
+	// Healthy hosts are asked by price.
+	Healthy State = iota
+	// SlowStart is a host that was ejected, and is asked less at first.
+	SlowStart
+	// Probing is a host that was suspect or ejected, and has yet to show with
+	// a few keys at a time that it is healthy.
+	Probing
+	// Suspect is a host of which an answer is overdue. It is asked only for
+	// keys that have no other replica.
+	Suspect
+	// Ejected is a host that failed again and again. It is asked only for keys
+	// that have no other replica.
+	Ejected
+)
+
+var stateNames = [...]string{"healthy", "slow_start", "probing", "suspect", "ejected"}
+
+// String returns the state in lower case, such as slow_start.
+func (s State) String() string {
+	if s < 0 || int(s) >= len(stateNames) {
+		return "unknown"
+	}
+	return stateNames[s]
+}
+
+// What moves a host from one state to another:
 //
 //	from      to        when
 //	healthy   suspect   a plan finds that answers of it are overdue          suspect
@@ -26,6 +56,22 @@ const (
 	// strikesMemory is how long a host must have been healthy to begin anew.
 	strikesMemory = 10 * time.Second
 )
+
+// state is the state as the world sees it, in which an overdue host is suspect before a
+// plan has found it to be, and slow start is one. The mutex is held.
+func (h *host) state(now int64) State {
+	switch s := State(h.current.Load()); {
+	case s == Ejected && h.probing.Load():
+		return Probing
+	case s != Healthy:
+		return s
+	case h.overdue(now):
+		return Suspect
+	case h.slowUntil.Load() > now:
+		return SlowStart
+	}
+	return Healthy
+}
 
 // suspect marks a host of which answers are overdue.
 //

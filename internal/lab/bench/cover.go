@@ -33,7 +33,7 @@ func (o *Open) newCover(ctx context.Context) (*coverTarget, error) {
 		cluster.Close()
 		return nil, err
 	}
-	driver, err := cassandra.OpenPlain(ctx, cassandra.PlainConfig{Config: o.Cassandra})
+	driver, err := cassandra.OpenBaseline(ctx, cassandra.BaselineConfig{Config: o.Cassandra})
 	if err != nil {
 		cluster.Close()
 		return nil, err

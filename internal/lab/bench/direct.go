@@ -20,7 +20,7 @@ import (
 // plainTarget reads by the driver alone.
 type plainTarget struct {
 	data    *Dataset
-	driver  *cassandra.Plain
+	driver  *cassandra.Baseline
 	read    func(context.Context, *executor.Query, []partition.Key) ([]partition.Result, error)
 	queries map[*kind]*executor.Query
 	perKey  bool
@@ -31,14 +31,14 @@ const speculativeDelay = 15 * time.Millisecond
 
 // newPlain returns one of the targets in, in-unpaged, single, single-speculative.
 func (o *Open) newPlain(ctx context.Context, name string) (*plainTarget, error) {
-	cfg := cassandra.PlainConfig{Config: o.Cassandra, OnlyContactPoints: o.OnlyContactPoints}
+	cfg := cassandra.BaselineConfig{Config: o.Cassandra, OnlyContactPoints: o.OnlyContactPoints}
 	switch name {
 	case In:
 		cfg.PageSize = cassandra.DriverPageSize
 	case SingleSpeculative:
 		cfg.SpeculativeDelay = speculativeDelay
 	}
-	driver, err := cassandra.OpenPlain(ctx, cfg)
+	driver, err := cassandra.OpenBaseline(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -15,16 +15,16 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// Plain reads as an application does that uses the driver by itself: the driver
+// Baseline reads as an application does that uses the driver by itself: the driver
 // chooses the coordinator. It is what the proxy is compared with. It is safe for
 // concurrent use.
-type Plain struct {
+type Baseline struct {
 	session     *gocql.Session
 	speculation gocql.SpeculativeExecutionPolicy
 }
 
-// PlainConfig says how a Plain reads.
-type PlainConfig struct {
+// BaselineConfig says how a Baseline reads.
+type BaselineConfig struct {
 	Config
 	// OnlyContactPoints sends everything to the contact points, which may be nodes
 	// that have not joined the ring and that no list of peers names. Otherwise reads
@@ -40,9 +40,9 @@ type PlainConfig struct {
 // DriverPageSize is the page size of the driver when nobody sets one, in rows.
 const DriverPageSize = 5000
 
-// OpenPlain opens a session. Besides the choice of hosts, speculation and page
+// OpenBaseline opens a session. Besides the choice of hosts, speculation and page
 // size it is set as that of a Cluster is, so that these alone make a difference.
-func OpenPlain(ctx context.Context, cfg PlainConfig) (*Plain, error) {
+func OpenBaseline(ctx context.Context, cfg BaselineConfig) (*Baseline, error) {
 	complete, err := cfg.complete()
 	if err != nil {
 		return nil, err
@@ -70,11 +70,11 @@ func OpenPlain(ctx context.Context, cfg PlainConfig) (*Plain, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", strings.Join(complete.endpoints(), ", "), err)
 	}
-	p := &Plain{session: s, speculation: gocql.NonSpeculativeExecution{}}
+	b := &Baseline{session: s, speculation: gocql.NonSpeculativeExecution{}}
 	if cfg.SpeculativeDelay > 0 {
-		p.speculation = &gocql.SimpleSpeculativeExecution{NumAttempts: 1, TimeoutDelay: cfg.SpeculativeDelay}
+		b.speculation = &gocql.SimpleSpeculativeExecution{NumAttempts: 1, TimeoutDelay: cfg.SpeculativeDelay}
 	}
-	return p, nil
+	return b, nil
 }
 
 // errNoOwner is the error of a read at NODE_LOCAL whose coordinator the driver would choose:
@@ -82,18 +82,18 @@ func OpenPlain(ctx context.Context, cfg PlainConfig) (*Plain, error) {
 var errNoOwner = errors.New("NODE_LOCAL is for reads at an owner of the keys")
 
 // Close ends the session.
-func (p *Plain) Close() { p.session.Close() }
+func (b *Baseline) Close() { b.session.Close() }
 
 // In reads all keys by one statement, which some node coordinates. It is for
 // tables whose partition key is one column. An error is for all keys.
-func (p *Plain) In(ctx context.Context, q *executor.Query, keys []partition.Key) ([]partition.Result, error) {
-	return p.in(ctx, "", q, keys)
+func (b *Baseline) In(ctx context.Context, q *executor.Query, keys []partition.Key) ([]partition.Result, error) {
+	return b.in(ctx, "", q, keys)
 }
 
 // Single reads every key by a statement of its own, all at the same time. What
 // befalls a key is in its result.
-func (p *Plain) Single(ctx context.Context, q *executor.Query, keys []partition.Key) ([]partition.Result, error) {
-	r, err := p.reading(q, keys)
+func (b *Baseline) Single(ctx context.Context, q *executor.Query, keys []partition.Key) ([]partition.Result, error) {
+	r, err := b.reading(q, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (p *Plain) Single(ctx context.Context, q *executor.Query, keys []partition.
 	for i := range keys {
 		all.Go(func() {
 			alone := span{i, i + 1}
-			if err := p.ask(ctx, r, r.one(), r.arguments(alone, 0), alone); err != nil {
+			if err := b.ask(ctx, r, r.one(), r.arguments(alone, 0), alone); err != nil {
 				r.results[i] = failed(err)
 			}
 		})
@@ -113,14 +113,14 @@ func (p *Plain) Single(ctx context.Context, q *executor.Query, keys []partition.
 // At reads keys by one statement at the host with that id: an IN over the last column of
 // the partition key. The keys have all other columns in common. The host has a replica of
 // each, which NODE_LOCAL needs and nobody checks. An error is for all keys.
-func (p *Plain) At(ctx context.Context, host string, q *executor.Query, keys []partition.Key) ([]partition.Result, error) {
-	return p.in(ctx, host, q, keys)
+func (b *Baseline) At(ctx context.Context, host string, q *executor.Query, keys []partition.Key) ([]partition.Result, error) {
+	return b.in(ctx, host, q, keys)
 }
 
 // in reads keys by one statement that varies the last column of the partition key, at a host or
 // for "" at one that the driver chooses.
-func (p *Plain) in(ctx context.Context, host string, q *executor.Query, keys []partition.Key) ([]partition.Result, error) {
-	r, err := p.reading(q, keys)
+func (b *Baseline) in(ctx context.Context, host string, q *executor.Query, keys []partition.Key) ([]partition.Result, error) {
+	r, err := b.reading(q, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -131,13 +131,13 @@ func (p *Plain) in(ctx context.Context, host string, q *executor.Query, keys []p
 	if len(keys) > 1 {
 		text = r.in()
 	}
-	if err := p.ask(ctx, r, text, r.arguments(all, math.MaxInt32), all); err != nil {
+	if err := b.ask(ctx, r, text, r.arguments(all, math.MaxInt32), all); err != nil {
 		return nil, err
 	}
 	return r.results, nil
 }
 
-func (p *Plain) reading(q *executor.Query, keys []partition.Key) (*reading, error) {
+func (b *Baseline) reading(q *executor.Query, keys []partition.Key) (*reading, error) {
 	level, err := levelNodeLocal, error(nil)
 	if q.Consistency != NodeLocal {
 		level, err = consistency(string(q.Consistency))
@@ -155,11 +155,11 @@ func (p *Plain) reading(q *executor.Query, keys []partition.Key) (*reading, erro
 }
 
 // ask runs one statement and keeps the rows of the keys of s.
-func (p *Plain) ask(ctx context.Context, r *reading, text string, args []any, s span) error {
+func (b *Baseline) ask(ctx context.Context, r *reading, text string, args []any, s span) error {
 	if r.level == levelNodeLocal && r.Host.ID == "" {
 		return errNoOwner
 	}
-	query := p.session.Query(text, args...).Consistency(r.level).SetSpeculativeExecutionPolicy(p.speculation)
+	query := b.session.Query(text, args...).Consistency(r.level).SetSpeculativeExecutionPolicy(b.speculation)
 	if r.Host.ID != "" {
 		query = query.SetHostID(r.Host.ID)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // An application with the driver alone gets the answers that the proxy gets.
-func TestRealPlainReadsTheSame(t *testing.T) {
+func TestRealBaselineReadsTheSame(t *testing.T) {
 	_, admin := shared.get(t)
 	name := shared.table(t, `CREATE TABLE %s (id text, seq int, v text, PRIMARY KEY (id, seq))`)
 	require.NoError(t, admin.Exec(t.Context(), "INSERT INTO test."+name+" (id, seq, v) VALUES ('a', 1, 'x')"))
@@ -26,16 +26,16 @@ func TestRealPlainReadsTheSame(t *testing.T) {
 	q := executor.Query{Table: table, Columns: columns(t, table, "seq", "v"), Consistency: "ALL", Limit: 10}
 	want, err := read(t, c, q, c.Ring().Host(0), keys...)
 	require.NoError(t, err)
-	for what, change := range map[string]func(*cassandra.PlainConfig){
-		"token aware":                     func(p *cassandra.PlainConfig) { p.LocalDC = "dc1" },
-		"by contact points, in pages":     func(p *cassandra.PlainConfig) { p.OnlyContactPoints, p.PageSize = true, 1 },
-		"with the speculation of its own": func(p *cassandra.PlainConfig) { p.SpeculativeDelay = time.Second },
+	for what, change := range map[string]func(*cassandra.BaselineConfig){
+		"token aware":                     func(p *cassandra.BaselineConfig) { p.LocalDC = "dc1" },
+		"by contact points, in pages":     func(p *cassandra.BaselineConfig) { p.OnlyContactPoints, p.PageSize = true, 1 },
+		"with the speculation of its own": func(p *cassandra.BaselineConfig) { p.SpeculativeDelay = time.Second },
 	} {
 		t.Run(what, func(t *testing.T) {
-			cfg := cassandra.PlainConfig{Config: config(shared.cluster)}
+			cfg := cassandra.BaselineConfig{Config: config(shared.cluster)}
 			cfg.Logger = logger(t)
 			change(&cfg)
-			p, err := cassandra.OpenPlain(t.Context(), cfg)
+			p, err := cassandra.OpenBaseline(t.Context(), cfg)
 			require.NoError(t, err)
 			defer p.Close()
 			in, err := p.In(t.Context(), &q, keys)
@@ -63,7 +63,7 @@ func TestRealPlainReadsTheSame(t *testing.T) {
 }
 
 // A client that knows the ring asks an owner for keys that differ in their last column.
-func TestRealPlainAsksOneHost(t *testing.T) {
+func TestRealBaselineAsksOneHost(t *testing.T) {
 	_, admin := shared.get(t)
 	name := shared.table(t, `CREATE TABLE %s (a text, b text, seq int, v text, PRIMARY KEY ((a, b), seq))`)
 	for i, b := range []string{"1", "2", "2"} {
@@ -76,7 +76,7 @@ func TestRealPlainAsksOneHost(t *testing.T) {
 	want, err := read(t, c, q, c.Ring().Host(0), keys...)
 	require.NoError(t, err)
 	require.Len(t, want[0].Rows, 2)
-	p, err := cassandra.OpenPlain(t.Context(), cassandra.PlainConfig{Config: config(shared.cluster)})
+	p, err := cassandra.OpenBaseline(t.Context(), cassandra.BaselineConfig{Config: config(shared.cluster)})
 	require.NoError(t, err)
 	defer p.Close()
 	for _, level := range []partition.Level{"ALL", "NODE_LOCAL"} {
