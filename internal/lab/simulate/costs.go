@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -27,20 +26,16 @@ func GroupSizes(o Options, clusters []Cluster, bubble Bubble) (*report.Report, e
 	out := newReport(o, "sizes", "Groups sized by what statements and keys cost")
 	out.Question = "How large do groups get by what statements and keys cost, and what does it do to the tail of a lookup of 50 keys on nodes that pause and limp? " +
 		"Target: p99.9 at most 1.1 times that of sizes by the number of keys; fewer sub-queries where keys are cheap."
-	out.Cluster = "simulated nodes, RF 3, 3 racks, 16 vnodes with replica-aware tokens"
+	out.Cluster = pauseCluster
 	for _, c := range clusters {
 		var rows []row
 		for _, p := range []policy{
 			{name: "by the number of keys", hedge: hedge.Fixed(pauseDelay), budget: 0.02},
 			{name: "by cost, as learned", hedge: hedge.Fixed(pauseDelay), budget: 0.02, learned: true},
 		} {
-			all := new(tally)
-			for draw := range c.Draws {
-				got, err := pauseTrial(o.Seed+uint64(draw), c, p, bubble)
-				if err != nil {
-					return nil, err
-				}
-				all.add(got)
+			all, err := pauseTrials(o.Seed, c, p, bubble)
+			if err != nil {
+				return nil, err
 			}
 			o.progress("%s, %s: %s, groups of %d", c, c.Keys.Name, all.line(p.name), all.size.Keys)
 			rows = append(rows, row{policy: p.name, condition: c.String() + ", " + c.Keys.Name, tally: all})
@@ -78,13 +73,9 @@ type phase struct {
 // error means that the ring could not be built.
 func changingLoad(seed uint64, keys KeyCost, loads []float64, each time.Duration, bubble Bubble) ([]phase, int, error) {
 	const nodes = 3
-	r, placement, err := layout{nodes: nodes, racks: 3, vnodes: 16, choice: allocated}.build(rand.New(rand.NewPCG(seed, 3)))
+	t, err := pauseTrial(seed, nodes)
 	if err != nil {
 		return nil, 0, err
-	}
-	var ids []string
-	for _, h := range r.Hosts() {
-		ids = append(ids, h.ID)
 	}
 	m := smallNode().with(keys)
 	full := m.rate(1, nodes, pauseKeys, nodes)
@@ -95,27 +86,23 @@ func changingLoad(seed uint64, keys KeyCost, loads []float64, each time.Duration
 	}
 	at := func(at time.Duration) *phase { return &phases[min(int(at/each), len(phases)-1)] }
 	changes, last := 0, 0
-	bubble(func() {
-		(&trial{
-			ring: r, placement: placement, keys: pauseKeys, rate: full, lookups: int(total), seed: seed,
-			policy: policy{hedge: hedge.Fixed(pauseDelay), budget: 0.02, learned: true},
-			serve:  m.newNodes(ids, 2*each*time.Duration(len(loads)), rand.New(rand.NewPCG(seed, 4))),
-			surge:  func(now time.Duration) float64 { return at(now).load },
-			watch: func(now time.Duration, size executor.GroupSize) {
-				if now < each/2 {
-					last = size.Keys
-					return
-				}
-				p := at(now)
-				p.most = max(p.most, size.Keys)
-				if p.least == 0 || size.Keys < p.least {
-					p.least = size.Keys
-				}
-				if size.Keys != last {
-					changes, last = changes+1, size.Keys
-				}
-			},
-		}).run()
-	})
+	t.rate, t.lookups = full, int(total)
+	t.policy = policy{hedge: hedge.Fixed(pauseDelay), budget: 0.02, learned: true}
+	t.surge = func(now time.Duration) float64 { return at(now).load }
+	t.watch = func(now time.Duration, size executor.GroupSize) {
+		if now < each/2 {
+			last = size.Keys
+			return
+		}
+		p := at(now)
+		p.most = max(p.most, size.Keys)
+		if p.least == 0 || size.Keys < p.least {
+			p.least = size.Keys
+		}
+		if size.Keys != last {
+			changes, last = changes+1, size.Keys
+		}
+	}
+	t.runOn(m, 2*each*time.Duration(len(loads)), bubble)
 	return phases, changes, nil
 }

@@ -11,10 +11,11 @@ import (
 )
 
 // pauseKeys is how many keys a lookup of the experiment asks for, and pauseDelay
-// the hedge delay.
+// the hedge delay; pauseCluster names the nodes that it asks.
 const (
-	pauseKeys  = 50
-	pauseDelay = 15 * time.Millisecond
+	pauseKeys    = 50
+	pauseDelay   = 15 * time.Millisecond
+	pauseCluster = "simulated nodes, RF 3, 3 racks, 16 vnodes with replica-aware tokens"
 )
 
 // Cluster is a size and a load of PausesAndLimpingNodes.
@@ -43,7 +44,7 @@ func PausesAndLimpingNodes(o Options, clusters []Cluster, bubble Bubble) (*repor
 	out := newReport(o, "limping", "Pausing and limping nodes: by owner without hedging, and the shipped policies")
 	out.Question = "When nodes pause or limp, how much of it does a lookup of 50 keys feel, at how many extra reads? " +
 		"Target: p99.9 no more than a tenth of by-owner without hedging, at no more than 2 % extra keys."
-	out.Cluster = "simulated nodes, RF 3, 3 racks, 16 vnodes with replica-aware tokens"
+	out.Cluster = pauseCluster
 	for _, c := range clusters {
 		rows, err := pauseRows(o, c, bubble)
 		if err != nil {
@@ -80,13 +81,9 @@ func pauseRows(o Options, c Cluster, bubble Bubble) ([]row, error) {
 		{name: "cover, MIN(99p,15ms), 2 %", hedge: least, budget: 0.02},
 		{name: "cover, 15ms, 2 %, merged", hedge: hedge.Fixed(pauseDelay), budget: 0.02, merge: true},
 	} {
-		all := new(tally)
-		for draw := range c.Draws {
-			got, err := pauseTrial(o.Seed+uint64(draw), c, p, bubble)
-			if err != nil {
-				return nil, err
-			}
-			all.add(got)
+		all, err := pauseTrials(o.Seed, c, p, bubble)
+		if err != nil {
+			return nil, err
 		}
 		o.progress("%s: %s", c, all.line(p.name))
 		rows = append(rows, row{policy: p.name, condition: c.String(), tally: all})
@@ -94,33 +91,44 @@ func pauseRows(o Options, c Cluster, bubble Bubble) ([]row, error) {
 	return rows, nil
 }
 
-// pauseTrial makes the lookups of one draw.
-func pauseTrial(seed uint64, c Cluster, p policy, bubble Bubble) (*tally, error) {
-	m := smallNode().with(c.Keys)
-	r, placement, err := layout{nodes: c.Nodes, racks: 3, vnodes: 16, choice: allocated}.build(rand.New(rand.NewPCG(seed, 3)))
-	if err != nil {
-		return nil, err
+// pauseTrials makes the lookups of all draws.
+func pauseTrials(seed uint64, c Cluster, p policy, bubble Bubble) (*tally, error) {
+	m, all := smallNode().with(c.Keys), new(tally)
+	for draw := range c.Draws {
+		t, err := pauseTrial(seed+uint64(draw), c.Nodes)
+		if err != nil {
+			return nil, err
+		}
+		owners := 1.0
+		for _, share := range t.placement.Primary() {
+			owners += 1 - pow(1-share, pauseKeys)
+		}
+		t.policy, t.lookups, t.warmup = p, c.Lookups, c.Lookups/50
+		t.rate = m.rate(c.Load, c.Nodes, pauseKeys, owners-1)
+		// Troubles go on for half as long again as the arrivals, for what is queued.
+		until := time.Duration(1.5 * float64(c.Lookups) / t.rate * float64(time.Second))
+		all.add(t.runOn(m, until, bubble))
 	}
-	owners := 1.0
-	for _, share := range placement.Primary() {
-		owners += 1 - pow(1-share, pauseKeys)
-	}
-	rate := m.rate(c.Load, c.Nodes, pauseKeys, owners-1)
-	ids := make([]string, 0, c.Nodes)
-	for _, h := range r.Hosts() {
+	return all, nil
+}
+
+// pauseTrial is of lookups of pauseKeys keys, on a ring that is drawn.
+func pauseTrial(seed uint64, nodes int) (*trial, error) {
+	r, placement, err := layout{nodes: nodes, racks: 3, vnodes: 16, choice: allocated}.build(rand.New(rand.NewPCG(seed, 3)))
+	return &trial{ring: r, placement: placement, keys: pauseKeys, seed: seed}, err
+}
+
+// runOn runs the trial on nodes that are in trouble now and then until a time.
+func (t *trial) runOn(m nodeModel, until time.Duration, bubble Bubble) (got *tally) {
+	var ids []string
+	for _, h := range t.ring.Hosts() {
 		ids = append(ids, h.ID)
 	}
-	// Troubles go on for half as long again as the arrivals, for what is queued.
-	until := time.Duration(1.5 * float64(c.Lookups) / rate * float64(time.Second))
-	var got *tally
 	bubble(func() {
-		got = (&trial{
-			ring: r, placement: placement, policy: p, keys: pauseKeys, rate: rate,
-			serve:   m.newNodes(ids, until, rand.New(rand.NewPCG(seed, 4))),
-			lookups: c.Lookups, warmup: c.Lookups / 50, seed: seed,
-		}).run()
+		t.serve = m.newNodes(ids, until, rand.New(rand.NewPCG(t.seed, 4)))
+		got = t.run()
 	})
-	return got, nil
+	return got
 }
 
 func pow(x float64, n int) float64 {
