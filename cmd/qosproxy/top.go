@@ -46,6 +46,10 @@ func newTop() *cobra.Command {
 rates, hosts with their state, tables, clients and the latest trouble. It asks the admin
 listener at the address of the configuration, or at --admin. q or Ctrl-C ends it.
 
+Of each host it shows the outstanding keys, the statements in-flight against the limit that
+the proxy has found (STMTS), the sub-queries that wait to share a statement (WAIT), and the
+keys of a statement (K/STMT). A host without a limit has not been asked, or merge is off.
+
 Without a terminal it prints one text after another. -o json prints the answers of the
 proxy, one object a line. Their counts are since its start.`,
 		Example: `  qosproxy top

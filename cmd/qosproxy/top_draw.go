@@ -215,17 +215,22 @@ func stateRank(state status.HostState) int {
 func (d *screen) hosts() {
 	hosts := slices.Clone(d.s.Hosts)
 	slices.SortStableFunc(hosts, func(a, b status.Host) int { return cmp.Compare(stateRank(a.State), stateRank(b.State)) })
-	g := d.grid("HOST", "RACK", "STATE", "SHARE", "INFLIGHT", "LATENCY", "OLDEST ms", "SUBQ/S", "HEDGED AWAY/S", "HEDGES TO/S")
+	// What changes and what to look at first are within 80 columns.
+	g := d.grid("HOST", "RACK", "STATE", "KEYS", "STMTS", "WAIT", "K/STMT", "LAT ms", "OLDEST", "SUBQ/S", "SHARE", "HEDGED AWAY/S", "HEDGES TO/S")
 	g.left[1], g.left[2] = true, true
 	for i := range hosts {
 		h := &hosts[i]
 		s := stateOrder[stateRank(h.State)]
-		away := d.hostRate(h.Address, func(h *status.Host) int64 { return h.HedgedAway })
 		g.add(cellText{text: clean(h.Address)}, cellText{text: clean(h.DC + " " + h.Rack)},
 			cellText{text: s.sign + " " + clean(strings.ReplaceAll(string(h.State), "_", " ")), colour: s.colour},
-			cellText{text: fmt.Sprintf("%.1f%%", 100*h.Share)}, cellText{text: strconv.Itoa(h.InflightKeys)}, cellText{text: figure(h.LatencyMS)}, cellText{text: figure(h.OldestMS)},
+			cellText{text: strconv.Itoa(h.InflightKeys)}, cellText{text: fmt.Sprintf("%d/%d", h.Statements, h.StatementLimit)},
+			cellText{text: strconv.Itoa(h.Waiting), colour: when(h.Waiting > 0, terminal.Yellow)},
+			cellText{text: figure(d.hostRate(h.Address, func(h *status.Host) int64 { return h.StatementKeys }) /
+				d.hostRate(h.Address, func(h *status.Host) int64 { return h.StatementsSent }))},
+			cellText{text: figure(h.LatencyMS)}, cellText{text: figure(h.OldestMS)},
 			cellText{text: figure(d.hostRate(h.Address, func(h *status.Host) int64 { return h.SubQueries }))},
-			cellText{text: figure(away)},
+			cellText{text: fmt.Sprintf("%.1f%%", 100*h.Share)},
+			cellText{text: figure(d.hostRate(h.Address, func(h *status.Host) int64 { return h.HedgedAway }))},
 			cellText{text: figure(d.hostRate(h.Address, func(h *status.Host) int64 { return h.Hedges }))})
 	}
 	g.flush(0)

@@ -44,7 +44,8 @@ func watched(at time.Duration) *status.Snapshot {
 	}
 	for i, state := range []status.HostState{"healthy", "ejected", "slow_start", "remote", "of a later version"} {
 		s.Hosts = append(s.Hosts, status.Host{Address: fmt.Sprintf("10.0.0.%d:9042", i+1), DC: "dc1", Rack: "r1", Share: .2, State: state,
-			InflightKeys: i, SubQueries: n, HedgedAway: n / 10, LatencyMS: 2.5})
+			InflightKeys: i, SubQueries: n, HedgedAway: n / 10, LatencyMS: 2.5,
+			Statements: 2 * i, StatementLimit: 3 * i, Waiting: 7 * i, StatementsSent: n, StatementKeys: 23 * n})
 	}
 	return s
 }
@@ -90,6 +91,18 @@ func TestWhatTopShows(t *testing.T) {
 	assert.Contains(t, text, "What follows is of")
 	assert.NotContains(t, text, "\x1b")
 	assert.Len(t, (&topHistory{lost: h.lost}).draw(80, 24, false), 1, "never reached")
+}
+
+func TestTopShowsWhatIsSharedAt80Columns(t *testing.T) {
+	var h topHistory
+	for _, at := range []time.Duration{time.Second, 2 * time.Second} {
+		s := watched(at)
+		s.Hosts = s.Hosts[:4] // without the state of a long name
+		h.add(s)
+	}
+	text := strings.Join(h.draw(80, 0, false), "\n")
+	assert.Regexp(t, `HOST .* KEYS  STMTS  WAIT  K/STMT  LAT ms  OLDEST`, text)
+	assert.Regexp(t, `10\.0\.0\.3:9042 .*  2  +4/6  +14  +23\.0  +2\.50  `, text)
 }
 
 func TestTopFitsItsWindow(t *testing.T) {

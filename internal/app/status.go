@@ -160,6 +160,7 @@ func (b boardSource) fillRing(s *status.Snapshot) {
 			host.Failures, host.ProbeInMS = now.Failures, millis(now.ProbeIn)
 			q, _ := b.merge.Queue(h.ID)
 			host.Statements, host.StatementLimit, host.Waiting = q.InFlight, q.Limit, q.Waiting
+			host.StatementsSent, host.StatementKeys = q.Sent, q.SentKeys
 			host.SubQueries, host.Hedges, host.HedgedAway = now.SubQueries, now.Hedges, now.HedgedAway
 		}
 		s.Hosts = append(s.Hosts, host)

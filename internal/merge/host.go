@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/qosproxy/qosproxy/internal/executor"
@@ -25,6 +26,8 @@ const (
 // host is what one host has in-flight, and what waits for it.
 type host struct {
 	reader *Reader
+	// sent and sentKeys are all statements and their keys.
+	sent, sentKeys atomic.Int64
 
 	mu sync.Mutex
 	// inFlight are the reads that the host has not settled; counted is how many of them are
@@ -122,6 +125,8 @@ func (s *sending) pass(ctx context.Context, q *executor.SubQuery) (results []par
 func (s *sending) perform(ctx context.Context) ([]partition.Result, error) {
 	r := s.host.reader
 	r.metrics.observe(s.query.Query, s.keys)
+	s.host.sent.Add(1)
+	s.host.sentKeys.Add(int64(s.keys))
 	results, err := r.cfg.Reader.Read(ctx, &s.query)
 	if err == nil {
 		s.answered(results)

@@ -152,6 +152,9 @@ type Queue struct {
 	Limit, InFlight int
 	// Waiting are the sub-queries that wait, WaitingKeys their keys.
 	Waiting, WaitingKeys int
+	// Sent are all statements that were sent since the reader knows the host, SentKeys their
+	// keys.
+	Sent, SentKeys int64
 }
 
 // Queue returns what waits for a host, by id; false when it was never asked.
@@ -162,7 +165,7 @@ func (r *Reader) Queue(id string) (Queue, bool) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	q := Queue{Limit: h.limit.using, InFlight: len(h.inFlight), Waiting: len(h.queue)}
+	q := Queue{Limit: h.limit.using, InFlight: len(h.inFlight), Waiting: len(h.queue), Sent: h.sent.Load(), SentKeys: h.sentKeys.Load()}
 	for _, w := range h.queue {
 		q.WaitingKeys += len(w.query.Keys)
 	}

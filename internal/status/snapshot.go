@@ -171,6 +171,10 @@ type Host struct {
 	Statements     int `json:"statements"`
 	StatementLimit int `json:"statement_limit"`
 	Waiting        int `json:"waiting"`
+	// StatementsSent were sent to it since the proxy knows it, with StatementKeys keys in
+	// all; those of tables with merge off are not counted.
+	StatementsSent int64 `json:"statements_sent"`
+	StatementKeys  int64 `json:"statement_keys"`
 }
 
 // Admission is how much is let in.
