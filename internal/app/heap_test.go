@@ -3,6 +3,7 @@ package app
 import (
 	"math"
 	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"testing"
 	"time"
@@ -42,26 +43,68 @@ func heapGoal() (bytes, percent uint64) {
 	return s[0].Value.Uint64(), s[1].Value.Uint64()
 }
 
+// collect collects garbage, and waits until finalizers that ran for it have returned: that
+// goroutine has begun with those of the next collection.
+func collect() {
+	for range 2 {
+		ran := make(chan struct{})
+		runtime.SetFinalizer(&struct{ ran chan struct{} }{ran}, func(s *struct{ ran chan struct{} }) { close(s.ran) })
+		runtime.GC()
+		<-ran
+	}
+}
+
+// deep calls a function on a stack of at least so many bytes.
+func deep(bytes int, call func()) byte {
+	var frame [8 << 10]byte
+	frame[bytes%len(frame)] = 1
+	if bytes -= len(frame); bytes > 0 {
+		return frame[0] + deep(bytes, call)
+	}
+	call()
+	return frame[1]
+}
+
 func TestTheHeapIsKeptAtTheFloor(t *testing.T) {
 	runtime.GC()
 	_, usual := heapGoal()
 
 	stop := keepHeap()
-	// What is in use differs from one collection to the next: each is followed.
-	var held []byte
-	for _, size := range []int{0, 8 << 20, 40 << 20, 0} {
-		held = make([]byte, size)
+	keeps := func(size, floor int) {
+		t.Helper()
+		held := make([]byte, size)
 		runtime.GC()
 		require.EventuallyWithT(t, func(t *assert.CollectT) {
 			goal, percent := heapGoal()
-			floor := max(heapFloor, 2*size)
 			assert.InDelta(t, floor, goal, 0.35*float64(floor), "%d bytes in use, %d percent", size, percent)
 		}, 5*time.Second, time.Millisecond)
 		runtime.KeepAlive(held)
 	}
+	// What is in use differs from one collection to the next: each is followed.
+	for _, size := range []int{0, 8 << 20, 40 << 20, 0} {
+		keeps(size, max(heapFloor, 2*size))
+	}
+	// The stack counts for the percentage, and does not make the heap larger.
+	deep(16<<20, func() { keeps(8<<20, heapFloor) })
+	func() {
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))
+		debug.FreeOSMemory()
+		keeps(0, 16<<20)
+	}()
 
 	stop()
-	runtime.GC()
+	held := make([]byte, 8<<20)
+	collect()
 	_, percent := heapGoal()
 	assert.Equal(t, usual, percent, "after the end")
+	runtime.KeepAlive(held)
+}
+
+func TestARuntimeThatDoesNotCollectIsLeftAlone(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	_, off := heapGoal()
+	defer keepHeap()()
+	collect()
+	_, percent := heapGoal()
+	assert.Equal(t, off, percent)
 }

@@ -83,6 +83,7 @@ func TestNewConnectionsVerifyWithTheAccessOfTheMoment(t *testing.T) {
 		access.Store(&Access{TLS: config})
 		dialed, err := d.HostDialer.DialHost(t.Context(), host)
 		if err == nil {
+			assert.IsType(t, &bufferedConn{}, dialed.Conn)
 			_ = dialed.Conn.Close()
 		}
 		return err

@@ -50,8 +50,27 @@ func TestBufferedConnReadsAllThatIsThere(t *testing.T) {
 	_, err := io.ReadFull(c, got[13000:])
 	require.NoError(t, err)
 	assert.True(t, bytes.Equal(sent, got), "what came is what was sent")
-	_, err = c.Read(got)
+	assert.Equal(t, 2, counted.reads, "a read of more than the buffer goes past it")
+	_, err = c.Read(got[:1])
 	assert.ErrorIs(t, err, io.EOF)
+}
+
+// lastConn returns bytes and the end at once, and then the end alone.
+type lastConn struct {
+	net.Conn
+	left []byte
+}
+
+func (c *lastConn) Read(p []byte) (int, error) {
+	n := copy(p, c.left)
+	c.left = c.left[n:]
+	return n, io.EOF
+}
+
+func TestBufferedConnReadsWhatCameWithAnError(t *testing.T) {
+	got, err := io.ReadAll(newBufferedConn(&lastConn{left: []byte("the end")}))
+	require.NoError(t, err)
+	assert.Equal(t, "the end", string(got))
 }
 
 func TestBufferedConnKeepsDeadlines(t *testing.T) {
@@ -71,11 +90,15 @@ func TestBufferedConnKeepsDeadlines(t *testing.T) {
 	}
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(-time.Second)))
 	timesOut()
-	require.NoError(t, c.SetReadDeadline(time.Time{}))
+	ends := func() {
+		t.Helper()
+		require.NoError(t, c.SetReadDeadline(time.Time{}))
+		go func() { _, _ = host.Write([]byte{7}) }()
+		_, err := c.Read(make([]byte, 1))
+		require.NoError(t, err, "a deadline ends")
+	}
+	ends()
 	require.NoError(t, c.SetDeadline(time.Now().Add(-time.Second)))
 	timesOut()
-	require.NoError(t, c.SetReadDeadline(time.Time{}))
-	go func() { _, _ = host.Write([]byte{7}) }()
-	_, err := c.Read(make([]byte, 1))
-	require.NoError(t, err, "a deadline ends")
+	ends()
 }
