@@ -61,7 +61,7 @@ func TestReasonOfAnError(t *testing.T) {
 			var re *executor.ReadError
 			require.ErrorAs(t, readError(test.err), &re)
 			assert.Equal(t, test.want, re.Reason)
-			assert.Equal(t, test.free, re.Free())
+			assert.Equal(t, test.free, re.Reason.Free())
 		})
 	}
 	for _, err := range []error{nil, context.Canceled, context.DeadlineExceeded} {

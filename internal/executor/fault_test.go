@@ -566,7 +566,7 @@ func TestASlowClusterIsAskedForLittleBesides(t *testing.T) {
 				sent := map[Kind]float64{}
 				count := func(sign float64) {
 					for _, kind := range []Kind{KindFirst, KindHedge, KindProbe} {
-						sent[kind] += sign * testutil.ToFloat64(b.metrics.subQuery(kind))
+						sent[kind] += sign * testutil.ToFloat64(b.metrics.sent[kind])
 					}
 				}
 				count(-1)

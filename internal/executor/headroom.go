@@ -15,7 +15,7 @@ const (
 // nobody was asked for are shed at once, and so are those that a host refused: both is load.
 func (r *run) mayWait(k int32) bool {
 	ks := &r.keys[k]
-	return ks.full && ks.asked && ks.inFlight == 0 && ks.last.free() && ks.last != reasonFull &&
+	return ks.full && ks.asked && ks.inFlight == 0 && ks.last.Free() && ks.last != reasonFull &&
 		r.deadline != unset && r.executor.now()+int64(firstHeadroomWait) < r.deadline && !r.tooFew(k)
 }
 

@@ -104,8 +104,9 @@ func (h *host) is(states ...State) bool {
 
 // full reports whether so many keys are outstanding at the host that n more are too
 // many. An idle host is never full.
-func (h *host) full(n int) bool {
-	inflight := h.keys.Load()
+func (h *host) full(n int) bool { return h.fullWith(h.keys.Load(), n) }
+
+func (h *host) fullWith(inflight int64, n int) bool {
 	return inflight > 0 && inflight+int64(n) > int64(h.executor.limits.InflightKeys)
 }
 
@@ -113,7 +114,7 @@ func (h *host) full(n int) bool {
 func (h *host) reserve(n int) bool {
 	for {
 		inflight := h.keys.Load()
-		if inflight > 0 && inflight+int64(n) > int64(h.executor.limits.InflightKeys) {
+		if h.fullWith(inflight, n) {
 			return false
 		}
 		if h.keys.CompareAndSwap(inflight, inflight+int64(n)) {

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -58,8 +59,8 @@ func newMetrics() *metrics {
 	for _, outcome := range []string{hedgeWon, hedgeLost, hedgeDenied} {
 		m.hedges.WithLabelValues(outcome)
 	}
-	for _, r := range []Reason{ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout,
-		ReasonOverloaded, ReasonReadFailure, ReasonInvalid, ReasonOther, reasonFull} {
+	m.failovers.WithLabelValues(string(reasonFull))
+	for _, r := range readReasons {
 		m.failovers.WithLabelValues(string(r))
 	}
 	return m
@@ -76,8 +77,6 @@ func (m *metrics) register(to prometheus.Registerer, e *Executor) error {
 	}
 	return errors.Join(errs...)
 }
-
-func (m *metrics) subQuery(kind Kind) prometheus.Counter { return m.sent[kind] }
 
 // hostMetrics are the series of one host, looked up once.
 type hostMetrics struct {
@@ -99,17 +98,12 @@ func (m *metrics) host(addr string) hostMetrics {
 	return h
 }
 
-func (h *hostMetrics) changes(s State) prometheus.Counter { return h.states[s] }
-
 // forget drops the series of addresses that no kept snapshot has, or a cluster
 // whose nodes are replaced day by day would fill the registry.
 func (m *metrics) forget(views []*view) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	gone := make(map[string]bool, len(m.addrs))
-	for addr := range m.addrs {
-		gone[addr] = true
-	}
+	gone := maps.Clone(m.addrs)
 	for _, v := range views {
 		for _, h := range v.hosts {
 			delete(gone, h.Addr)

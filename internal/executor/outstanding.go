@@ -105,7 +105,7 @@ func (o *outstanding) end(how phase, reason Reason, some bool) {
 		h.onAnswer(o, time.Duration(at-o.sentAt), now)
 	case failed:
 		h.unlist(o)
-		h.gone.Store(!some && reason.free())
+		h.gone.Store(!some && reason.Free())
 		o.blame(reason, now)
 	case abandoned:
 		if o.settled {

@@ -111,13 +111,7 @@ func (r *run) replan(keys []int32, tooFull []ring.HostIndex) (groups []planner.G
 		in.Replicas[i] = block[from:len(block):len(block)]
 		r.keys[k].full = full && from == len(block)
 	}
-	if r.req.Ranges != nil {
-		in.Ranges = make([]int32, len(keys))
-		for i, k := range keys {
-			in.Ranges[i] = r.req.Ranges[k]
-		}
-	}
-	in.Class = r.req.classes(keys)
+	in.Ranges, in.Class = r.req.ranges(keys), r.req.classes(keys)
 	s := r.executor.surveys.Get().(*survey)
 	defer r.executor.surveys.Put(s)
 	plan := r.executor.planOver(r.view, r.req.Query, &in, s)

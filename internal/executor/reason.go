@@ -38,6 +38,10 @@ const (
 	ReasonOther Reason = "other"
 )
 
+// readReasons are those of a ReadError.
+var readReasons = []Reason{ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout,
+	ReasonOverloaded, ReasonReadFailure, ReasonInvalid, ReasonOther}
+
 // ReadError is the failure of a sub-query as a whole, or why one key of it has no
 // answer.
 type ReadError struct {
@@ -52,12 +56,6 @@ func (e *ReadError) Error() string { return fmt.Sprintf("%s: %v", e.Reason, e.Er
 
 // Unwrap returns the cause.
 func (e *ReadError) Unwrap() error { return e.Err }
-
-// Free reports whether the failed attempt cost the host nothing, so that the
-// next replica may be asked without charging any budget.
-func (e *ReadError) Free() bool {
-	return e.Reason == ReasonUnreachable || e.Reason == ReasonDisconnected
-}
 
 // reasonFull means that the proxy did not ask the host, at which too many keys are
 // outstanding already. It cost nothing.
@@ -155,21 +153,14 @@ func lostBy(res partition.Result) Reason {
 // has a reason this package does not know, is of class other, so that a metric
 // label stays bounded.
 func reasonOf(err error) Reason {
-	var re *ReadError
-	if !errors.As(err, &re) {
-		return ReasonOther
-	}
-	switch re.Reason {
-	case ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout,
-		ReasonOverloaded, ReasonReadFailure, ReasonInvalid, ReasonOther:
+	if re, ok := errors.AsType[*ReadError](err); ok && slices.Contains(readReasons, re.Reason) {
 		return re.Reason
-	case reasonFull:
 	}
 	return ReasonOther
 }
 
-// free reports whether failing for that reason cost the host nothing; see
-// ReadError.Free.
-func (r Reason) free() bool {
-	return r == reasonFull || (&ReadError{Reason: r}).Free()
+// Free reports whether failing for that reason cost the host nothing, so that the next
+// replica may be asked without charging any budget.
+func (r Reason) Free() bool {
+	return r == ReasonUnreachable || r == ReasonDisconnected || r == reasonFull
 }

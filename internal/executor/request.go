@@ -42,17 +42,23 @@ type Request struct {
 func (r *Request) Subset(keys []int32) *Request {
 	out := *r
 	out.Keys, out.Replicas = make([]partition.Key, len(keys)), make([][]ring.HostIndex, len(keys))
-	if r.Ranges != nil {
-		out.Ranges = make([]int32, len(keys))
-	}
 	for i, k := range keys {
 		out.Keys[i], out.Replicas[i] = r.Keys[k], r.Replicas[k]
-		if r.Ranges != nil {
-			out.Ranges[i] = r.Ranges[k]
-		}
 	}
-	out.Class = r.classes(keys)
+	out.Ranges, out.Class = r.ranges(keys), r.classes(keys)
 	return &out
+}
+
+// ranges are the token ranges of some keys; nil when they are not needed.
+func (r *Request) ranges(keys []int32) []int32 {
+	if r.Ranges == nil {
+		return nil
+	}
+	out := make([]int32, len(keys))
+	for i, k := range keys {
+		out[i] = r.Ranges[k]
+	}
+	return out
 }
 
 // classes are the classes of some keys, numbered as far as these keys go.

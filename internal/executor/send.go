@@ -103,7 +103,7 @@ func (r *run) count(a *attempt) {
 		r.stats.Failovers++
 	case KindFirst, KindProbe, KindCoalesced:
 	}
-	r.executor.metrics.subQuery(a.kind).Inc()
+	r.executor.metrics.sent[a.kind].Inc()
 	if !r.req.Trace {
 		return
 	}

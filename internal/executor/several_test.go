@@ -153,7 +153,7 @@ func TestKeysLostBesideAnsweredOnesAreAskedOfAnotherReplicaAtOnce(t *testing.T) 
 					assert.Positive(t, o.Failovers)
 					assert.Equal(t, o.Failovers, int(testutil.ToFloat64(b.metrics.failovers.WithLabelValues(string(reason)))))
 					paid := before + 6*retryRatio - req.Table.retries.Saved()
-					if reason.free() {
+					if reason.Free() {
 						assert.Zero(t, paid, "a free reason costs no budget")
 					} else {
 						assert.InDelta(t, 3, paid, 1e-9)

@@ -235,7 +235,7 @@ func (h *host) enter(s State, now int64, why string, attrs ...any) {
 	if was == s {
 		return
 	}
-	h.metrics.changes(s).Inc()
+	h.metrics.states[s].Inc()
 	// A limping host becomes suspect many times a minute; that is one message
 	// each ten seconds, and ejections are always worth one.
 	level := slog.LevelInfo

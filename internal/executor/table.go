@@ -105,7 +105,7 @@ func (t *TableState) overdueAfter(delay time.Duration, size int) time.Duration {
 // withdrawRetries returns how many of so many keys fail-over may ask again, which it takes
 // from its budget unless their loss cost the host nothing.
 func (t *TableState) withdrawRetries(keys int, reason Reason) int {
-	if reason.free() || t.retries.Withdraw(keys) {
+	if reason.Free() || t.retries.Withdraw(keys) {
 		return keys
 	}
 	for paid := range keys {

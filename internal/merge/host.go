@@ -66,7 +66,6 @@ type sending struct {
 	told  func()
 
 	sentAt, overdueAt int64
-	keys              int
 	expected          time.Duration
 	// overdue is set once it does not count any more.
 	overdue bool
@@ -93,7 +92,7 @@ func (h *host) free(now int64) bool {
 
 // start counts a read of so many keys as in-flight. The mutex is held.
 func (h *host) start(q *executor.Query, keys int, now int64) *sending {
-	s := &sending{host: h, sentAt: now, keys: keys}
+	s := &sending{host: h, sentAt: now}
 	if f := h.reader.cfg.Expected; f != nil {
 		if expected, ok := f(q, keys); ok {
 			s.expected = expected
@@ -124,9 +123,9 @@ func (s *sending) pass(ctx context.Context, q *executor.SubQuery) (results []par
 // perform asks the host.
 func (s *sending) perform(ctx context.Context) ([]partition.Result, error) {
 	r := s.host.reader
-	r.metrics.observe(s.query.Query, s.keys)
+	r.metrics.observe(s.query.Query, len(s.query.Keys))
 	s.host.sent.Add(1)
-	s.host.sentKeys.Add(int64(s.keys))
+	s.host.sentKeys.Add(int64(len(s.query.Keys)))
 	results, err := r.cfg.Reader.Read(ctx, &s.query)
 	if err == nil {
 		s.answered(results)
@@ -144,7 +143,7 @@ func (s *sending) settle() {
 	}
 	now := h.reader.now()
 	h.end(s, now)
-	h.reader.policies.limit(&h.limit, s.keys, now)
+	h.reader.policies.limit(&h.limit, len(s.query.Keys), now)
 	h.dispatch(now)
 	h.mu.Unlock()
 	if s.told != nil {
@@ -184,7 +183,7 @@ func (h *host) learn(s *sending) {
 	if !s.settled || !s.good {
 		return
 	}
-	h.weigh(s.query.Query, s.keys, s.bytes)
+	h.weigh(s.query.Query, len(s.query.Keys), s.bytes)
 	if s.expected > 0 {
 		h.usual.add(float64(s.settledAt-s.sentAt) / float64(s.expected))
 	}

@@ -150,8 +150,8 @@ type Queue struct {
 	// Limit is how many statements may be in-flight, InFlight how many are; those that are
 	// overdue count for the second, not against the first.
 	Limit, InFlight int
-	// Waiting are the sub-queries that wait, WaitingKeys their keys.
-	Waiting, WaitingKeys int
+	// Waiting are the sub-queries that wait.
+	Waiting int
 	// Sent are all statements that were sent since the reader knows the host, SentKeys their
 	// keys.
 	Sent, SentKeys int64
@@ -165,9 +165,5 @@ func (r *Reader) Queue(id string) (Queue, bool) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	q := Queue{Limit: h.limit.using, InFlight: len(h.inFlight), Waiting: len(h.queue), Sent: h.sent.Load(), SentKeys: h.sentKeys.Load()}
-	for _, w := range h.queue {
-		q.WaitingKeys += len(w.query.Keys)
-	}
-	return q, true
+	return Queue{Limit: h.limit.using, InFlight: len(h.inFlight), Waiting: len(h.queue), Sent: h.sent.Load(), SentKeys: h.sentKeys.Load()}, true
 }

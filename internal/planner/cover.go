@@ -155,10 +155,7 @@ func (s *scratch) together(class []int32, limit int32) {
 }
 
 // class are the keys of a class.
-func (s *scratch) class(c int32) set {
-	from := int(c) * s.words
-	return s.classes[from : from+s.words]
-}
+func (s *scratch) class(c int32) set { return s.row(s.classes, c) }
 
 // take gives the slot those of some keys that are left and that it holds, up to the limit.
 func (s *scratch) take(i int32, keys set, limit int32) {

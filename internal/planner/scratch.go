@@ -150,15 +150,15 @@ func random(seed, h uint64) float64 {
 func (s *scratch) slots(k int32) []int32 { return s.cand[s.start[k]:s.start[k+1]] }
 
 // held are the keys that the host of the slot may be asked for.
-func (s *scratch) held(i int32) set {
-	from := int(i) * s.words
-	return s.holds[from : from+s.words]
-}
+func (s *scratch) held(i int32) set { return s.row(s.holds, i) }
 
 // group are the keys that it is asked for.
-func (s *scratch) group(i int32) set {
+func (s *scratch) group(i int32) set { return s.row(s.groups, i) }
+
+// row is one set of several that are next to each other.
+func (s *scratch) row(of []uint64, i int32) set {
 	from := int(i) * s.words
-	return s.groups[from : from+s.words]
+	return of[from : from+s.words]
 }
 
 // cheapest is the candidate of the key whose group would cost least with the key
