@@ -45,7 +45,7 @@ func BenchmarkIdle(b *testing.B) {
 // statement in-flight.
 func BenchmarkSixteenCallers(b *testing.B) {
 	r := instant(b)
-	r.policies.limit = fixed
+	limitOfOne(&r.policies)
 	b.ReportAllocs()
 	var all sync.WaitGroup
 	for range 16 {

@@ -60,6 +60,7 @@ func TestLookupsSurviveASharedRead(t *testing.T) {
 				})
 				reader, err := New(Config{Reader: node, Expected: expected})
 				require.NoError(t, err)
+				limitOfOne(&reader.policies)
 				e := executor.New(executor.Config{Reader: reader, Ring: func() *ring.Ring { return r }})
 				defer e.Close()
 				var all sync.WaitGroup

@@ -36,7 +36,7 @@ type host struct {
 	counted  int
 	// queue is ordered: what goes first is first.
 	queue []*waiter
-	limit limiter
+	limit limiting
 	// usual is how reads have fared, relative to what was expected of them.
 	usual spread
 	// bytes are those of a key's rows, by keyspace and table.
@@ -47,7 +47,7 @@ type host struct {
 }
 
 func newHost(r *Reader) *host {
-	return &host{reader: r, limit: newLimiter(), bytes: make(map[[2]string]float64)}
+	return &host{reader: r, limit: r.policies.limit(), bytes: make(map[[2]string]float64)}
 }
 
 // idle reports whether nothing is in-flight.
@@ -66,7 +66,10 @@ type sending struct {
 	told  func()
 
 	sentAt, overdueAt int64
-	expected          time.Duration
+	// subQueries are how many it is of, and waited is how long they have waited in all.
+	subQueries int
+	waited     int64
+	expected   time.Duration
 	// overdue is set once it does not count any more.
 	overdue bool
 	// settled is set once the host has settled it, at settledAt; good once the reader has
@@ -78,7 +81,7 @@ type sending struct {
 
 // free reports whether another read may be sent. The mutex is held.
 func (h *host) free(now int64) bool {
-	if h.counted < h.limit.using {
+	if h.counted < h.limit.most() {
 		return true
 	}
 	for _, s := range h.inFlight {
@@ -87,12 +90,16 @@ func (h *host) free(now int64) bool {
 			h.counted--
 		}
 	}
-	return h.counted < h.limit.using
+	return h.counted < h.limit.most()
 }
 
-// start counts a read of so many keys as in-flight. The mutex is held.
-func (h *host) start(q *executor.Query, keys int, now int64) *sending {
-	s := &sending{host: h, sentAt: now}
+// start counts a read of so many keys as in-flight, of sub-queries that were asked at such
+// times. The mutex is held.
+func (h *host) start(q *executor.Query, keys int, now int64, parts ...*waiter) *sending {
+	s := &sending{host: h, sentAt: now, subQueries: max(len(parts), 1)}
+	for _, w := range parts {
+		s.waited += now - w.askedAt
+	}
 	if f := h.reader.cfg.Expected; f != nil {
 		if expected, ok := f(q, keys); ok {
 			s.expected = expected
@@ -101,6 +108,7 @@ func (h *host) start(q *executor.Query, keys int, now int64) *sending {
 	s.overdueAt = now + int64(h.reader.policies.overdue(&h.usual, s.expected))
 	h.inFlight = append(h.inFlight, s)
 	h.counted++
+	h.limit.sent(h.counted)
 	return s
 }
 
@@ -143,7 +151,7 @@ func (s *sending) settle() {
 	}
 	now := h.reader.now()
 	h.end(s, now)
-	h.reader.policies.limit(&h.limit, len(s.query.Keys), now)
+	h.limit.took(s.subQueries, time.Duration(int64(s.subQueries)*(now-s.sentAt)+s.waited), time.Duration(s.subQueries)*s.expected)
 	h.dispatch(now)
 	h.mu.Unlock()
 	if s.told != nil {
@@ -210,6 +218,7 @@ type waiter struct {
 	ctx      context.Context //nolint:containedctx // of one call of Read, which waits
 	query    *executor.SubQuery
 	share    bool
+	askedAt  int64
 	priority identity.Priority
 	deadline int64
 
@@ -242,19 +251,12 @@ func (h *host) enqueue(w *waiter) {
 
 // dispatch sends what may be sent. The mutex is held.
 func (h *host) dispatch(now int64) {
-	for len(h.queue) > 0 && h.free(now) {
-		parts := h.take()
-		if len(parts) == 1 {
-			w := parts[0]
-			w.alone = h.start(w.query.Query, len(w.query.Keys), now)
-			w.wake <- struct{}{}
-			continue
-		}
-		s := newShared(h, parts, now)
-		go s.run()
-	}
-	h.limit.queued(len(h.queue) > 0, now)
+	h.send(now)
 	if len(h.queue) == 0 {
+		return
+	}
+	h.limit.waits(time.Duration(now - h.queue[0].askedAt))
+	if h.send(now); len(h.queue) == 0 { // the limit may have become larger
 		return
 	}
 	next := int64(math.MaxInt64)
@@ -270,6 +272,21 @@ func (h *host) dispatch(now int64) {
 		h.alarm.Reset(time.Duration(next - now))
 	}
 	h.alarmAt = next
+}
+
+// send sends what is first in the queue while there is room. The mutex is held.
+func (h *host) send(now int64) {
+	for len(h.queue) > 0 && h.free(now) {
+		parts := h.take()
+		if len(parts) == 1 {
+			w := parts[0]
+			w.alone = h.start(w.query.Query, len(w.query.Keys), now, w)
+			w.wake <- struct{}{}
+			continue
+		}
+		s := newShared(h, parts, now)
+		go s.run()
+	}
 }
 
 // ring looks whether something is overdue.
@@ -341,7 +358,6 @@ func (h *host) withdraw(w *waiter) bool {
 		return false
 	}
 	h.queue = slices.Delete(h.queue, i, i+1)
-	h.limit.queued(len(h.queue) > 0, h.reader.now())
 	return true
 }
 

@@ -53,16 +53,29 @@ type Reader struct {
 
 // policies decide how many statements a host may have in-flight.
 type policies struct {
-	// limit adjusts the limit of a host by an answer of so many keys.
-	limit func(l *limiter, keys int, now int64)
+	// limit makes the limit of a host.
+	limit func() limiting
 	// overdue is after how long a read of which so much is expected does not count any more.
 	overdue func(usual *spread, expected time.Duration) time.Duration
+}
+
+// limiting is how many statements a host may have in-flight.
+type limiting interface {
+	// most is how many may be.
+	most() int
+	// sent is told of a statement with which so many are in-flight, waits for how long the
+	// sub-query has waited that goes next, and took of a statement that was settled: how
+	// many sub-queries it was of, the sum of the time since they were asked, and of what
+	// was to be expected of a host with nothing else to do.
+	sent(inFlight int)
+	waits(since time.Duration)
+	took(subQueries int, sum, expected time.Duration)
 }
 
 // New returns a Reader. The error is that of the registerer.
 func New(cfg Config) (*Reader, error) {
 	r := &Reader{cfg: cfg, begin: time.Now(), seed: maphash.MakeSeed(),
-		policies: policies{limit: (*limiter).answered, overdue: (*spread).most}}
+		policies: policies{limit: func() limiting { return newLimiter() }, overdue: (*spread).most}}
 	r.hosts.Store(&map[string]*host{})
 	r.metrics = newMetrics(r)
 	if cfg.Registerer == nil {
@@ -105,7 +118,10 @@ func (r *Reader) read(ctx context.Context, q *executor.SubQuery, share bool) ([]
 		h.mu.Unlock()
 		return s.pass(ctx, q)
 	}
-	w := &waiter{ctx: ctx, query: q, share: share, priority: identity.FromContext(ctx).Priority, deadline: math.MaxInt64, wake: make(chan struct{}, 1)}
+	w := &waiter{
+		ctx: ctx, query: q, share: share, askedAt: now, priority: identity.FromContext(ctx).Priority, deadline: math.MaxInt64,
+		wake: make(chan struct{}, 1),
+	}
 	if at, ok := ctx.Deadline(); ok {
 		w.deadline = int64(at.Sub(r.begin))
 	}
@@ -165,5 +181,5 @@ func (r *Reader) Queue(id string) (Queue, bool) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Queue{Limit: h.limit.using, InFlight: len(h.inFlight), Waiting: len(h.queue), Sent: h.sent.Load(), SentKeys: h.sentKeys.Load()}, true
+	return Queue{Limit: h.limit.most(), InFlight: len(h.inFlight), Waiting: len(h.queue), Sent: h.sent.Load(), SentKeys: h.sentKeys.Load()}, true
 }

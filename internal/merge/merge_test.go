@@ -133,7 +133,7 @@ func newBench(t *testing.T, limit int) *bench {
 	n := newNode()
 	r, err := New(Config{Reader: n, Expected: func(*executor.Query, int) (time.Duration, bool) { return time.Second, true }})
 	require.NoError(t, err)
-	r.host(ring.Host{ID: "h"}).limit = limiter{limit: limit, using: limit}
+	r.host(ring.Host{ID: "h"}).limit = fixed(limit)
 	return &bench{t, r, n}
 }
 
@@ -528,6 +528,7 @@ func TestManyCallersAtOnce(t *testing.T) {
 	})
 	r, err := New(Config{Reader: n})
 	require.NoError(t, err)
+	limitOfOne(&r.policies)
 	var all sync.WaitGroup
 	var settled, sent atomic.Int64
 	for c := range 16 {

@@ -76,7 +76,7 @@ func newShared(h *host, parts []*waiter, now int64) *shared {
 		w.results = make([]partition.Result, len(w.at))
 		early = early || w.query.Early != nil
 	}
-	s := &shared{sending: h.start(&query, len(keys), now), left: len(parts)}
+	s := &shared{sending: h.start(&query, len(keys), now, parts...), left: len(parts)}
 	s.parts = parts
 	s.query = executor.SubQuery{Query: &query, Host: first.Host, Ring: first.Ring, Keys: keys, Settled: s.settle}
 	if early {

@@ -254,10 +254,15 @@ func (l *load) lookup(ctx context.Context, r *Reader, groups []*executor.SubQuer
 // small is six nodes on two cores, as on the machine where merging was measured.
 func small() []*machine { return []*machine{newMachine(2)} }
 
-// fixed is a limit that stays at what it begins with, which is 1.
-func fixed(*limiter, int, int64) {}
+// fixed is a limit that stays as it is.
+type fixed int
 
-func limitOfOne(p *policies) { p.limit = fixed }
+func (f fixed) most() int                            { return int(f) }
+func (fixed) sent(int)                               {}
+func (fixed) waits(time.Duration)                    {}
+func (fixed) took(int, time.Duration, time.Duration) {}
+
+func limitOfOne(p *policies) { p.limit = func() limiting { return fixed(1) } }
 
 func run(t *testing.T, l func() *load) (o *outcome) {
 	t.Helper()
@@ -278,8 +283,8 @@ func compare(t *testing.T, l func() *load) (found, one, alone *outcome) {
 	}
 	found, one, alone = with(func(*load) {}), with(func(l *load) { l.policies = limitOfOne }), with(func(l *load) { l.alone = true })
 	half := len(found.course) / 2
-	t.Logf("limit %.1f, then %.1f, 8 after %d statements, 16 after %d; lookups/s %.0f, %.0f at 1, %.0f alone; p50 %v, %v, %v; p99 %v, %v, %v; CPU %v, %v, %v",
-		found.mean(0, half), found.mean(half, 2*half), found.reached(0, least(8)), found.reached(0, least(16)), found.second, one.second, alone.second,
+	t.Logf("limit %.1f, then %.1f, 4 after %d statements; lookups/s %.0f, %.0f at 1, %.0f alone; p50 %v, %v, %v; p99 %v, %v, %v; CPU %v, %v, %v",
+		found.mean(0, half), found.mean(half, 2*half), found.reached(0, most(4)), found.second, one.second, alone.second,
 		found.at(1, 0.5), one.at(1, 0.5), alone.at(1, 0.5), found.at(1, 0.99), one.at(1, 0.99), alone.at(1, 0.99), found.each, one.each, alone.each)
 	return found, one, alone
 }
@@ -287,39 +292,29 @@ func compare(t *testing.T, l func() *load) (found, one, alone *outcome) {
 func least(n int) func(int) bool { return func(limit int) bool { return limit >= n } }
 func most(n int) func(int) bool  { return func(limit int) bool { return limit <= n } }
 
-func TestTheLimitGrowsOnALargeNode(t *testing.T) {
-	all := []int{16, 32, 48}
-	if testing.Short() {
-		all = all[1:2]
-	}
-	for _, callers := range all {
-		t.Run(strconv.Itoa(callers), func(t *testing.T) {
-			found, one, alone := compare(t, func() *load {
-				return &load{machines: []*machine{newMachine(16)}, callers: callers, hosts: 1, groups: 1, keys: 20, lookups: 40000 / callers}
-			})
-			n := len(found.course)
-			assert.Greater(t, found.mean(n*3/4, n), 10.0)
-			// Seconds at 1,000 statements a second: noise of one window takes some hundred.
-			assert.Positive(t, found.reached(0, least(16)))
-			assert.Less(t, found.reached(0, least(16)), 5000)
-			assert.Less(t, found.at(1, 0.5), alone.at(1, 0.5)*5/4)
-			assert.Greater(t, one.at(1, 0.5), 5*found.at(1, 0.5))
-		})
-	}
+func TestTheLimitOfALargeNode(t *testing.T) {
+	found, one, alone := compare(t, func() *load {
+		return &load{machines: []*machine{newMachine(16)}, callers: 320, hosts: 1, groups: 1, keys: 20, lookups: 100}
+	})
+	n := len(found.course)
+	assert.Greater(t, found.mean(n/2, n), 8.0)
+	assert.Less(t, found.mean(n/2, n), 48.0)
+	assert.Less(t, found.at(1, 0.5), alone.at(1, 0.5))
+	assert.Less(t, found.each, alone.each*19/20)
+	assert.Greater(t, one.at(1, 0.5), 3*found.at(1, 0.5))
 }
 
-// Of 16 cores 1.7 are busy: one statement in-flight is too few, and with some something
-// waits now and then.
-func TestTheLimitGrowsWhenLittleWaits(t *testing.T) {
+// Of 16 cores 1.7 are busy: one statement in-flight is too few.
+func TestNothingWaitsForAHostThatKeepsUp(t *testing.T) {
 	found, one, alone := compare(t, func() *load {
 		return &load{machines: []*machine{newMachine(16)}, callers: 16, hosts: 1, groups: 1, keys: 20, lookups: 700, rate: 2000}
 	})
-	assert.Less(t, found.at(1, 0.5), alone.at(1, 0.5)*5/4)
-	assert.Less(t, found.at(1, 0.99), 10*time.Millisecond)
+	assert.InDelta(t, mostLimit, found.mean(0, len(found.course)), 0)
+	assert.Equal(t, alone.at(1, 0.99), found.at(1, 0.99))
 	assert.Greater(t, one.at(1, 0.5), 100*time.Millisecond)
 }
 
-func TestTheLimitStaysSmallOnABusyMachine(t *testing.T) {
+func TestTheLimitIsSmallOnABusyMachine(t *testing.T) {
 	for name, l := range map[string]func() *load{
 		"one core": func() *load {
 			return &load{machines: []*machine{newMachine(1)}, callers: 16, hosts: 1, groups: 1, keys: 20, lookups: 400}
@@ -328,14 +323,14 @@ func TestTheLimitStaysSmallOnABusyMachine(t *testing.T) {
 			return &load{machines: small(), callers: 16, hosts: 6, groups: 2, keys: 25, lookups: 500}
 		},
 		"six nodes on two cores, 64 callers": func() *load {
-			return &load{machines: small(), callers: 64, hosts: 6, groups: 2, keys: 25, lookups: 125}
+			return &load{machines: small(), callers: 64, hosts: 6, groups: 2, keys: 25, lookups: 250}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found, one, alone := compare(t, l)
-			assert.Less(t, found.mean(0, len(found.course)), 1.5)
-			assert.Greater(t, found.second, one.second*0.97)
-			assert.Less(t, found.each, one.each*103/100)
+			n := len(found.course)
+			assert.Less(t, found.mean(n*3/4, n), 4.0)
+			assert.Greater(t, found.second, one.second*0.93)
 			assert.Less(t, found.each, alone.each*9/10)
 		})
 	}
@@ -371,13 +366,16 @@ func TestTheTailAtSaturation(t *testing.T) {
 			for _, rate := range []float64{700, 1000, 1100} {
 				at := func(alone bool) *outcome {
 					return run(t, func() *load {
-						return &load{machines: small(), callers: 16, hosts: 6, groups: 2, keys: 25, lookups: 150, rate: rate, expected: e, alone: alone}
+						return &load{machines: small(), callers: 16, hosts: 6, groups: 2, keys: 25, lookups: 600, rate: rate, expected: e, alone: alone}
 					})
 				}
 				merged, alone := at(false), at(true)
 				t.Logf("%.0f lookups/s: p50 %v, p99 %v, CPU %v; without merging p50 %v, p99 %v, CPU %v; limits %v",
 					rate, merged.at(1, 0.5), merged.at(1, 0.99), merged.each, alone.at(1, 0.5), alone.at(1, 0.99), alone.each, merged.limits)
-				if rate >= 1000 {
+				switch {
+				case rate > 1010: // the queue grows until a limit is found
+					assert.Less(t, merged.at(1, 0.99), alone.at(1, 0.99)*4/5)
+				case rate >= 1000:
 					assert.Less(t, merged.at(1, 0.99), alone.at(1, 0.99)*2/3)
 				}
 				assert.LessOrEqual(t, merged.each, alone.each+alone.each/100)
