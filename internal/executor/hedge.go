@@ -38,7 +38,7 @@ func (r *run) hedgeDue() {
 func (r *run) hedge(a *attempt, now int64) {
 	var keys []int32
 	for _, k := range a.keys {
-		if ks := &r.keys[k]; !ks.done && !ks.hedged {
+		if ks := &r.keys[k]; !ks.done && r.hedgeable(k) {
 			keys = append(keys, k)
 		}
 	}

@@ -93,7 +93,7 @@ func (e *Executor) sendProbe(v *view, h *host, req *Request, keys []partition.Ke
 	h.keys.Add(int64(len(keys)))
 	h.add(o)
 	e.metrics.subQuery(KindProbe).Inc()
-	results, err := e.read(ctx, &SubQuery{Query: req.Query, Host: h.Host, Ring: req.Ring, Keys: keys, Settled: o.settle})
+	results, err := e.read(ctx, &SubQuery{Query: req.probeQuery(v, h), Host: h.Host, Ring: req.Ring, Keys: keys, Settled: o.settle})
 	if e.ctx.Err() != nil {
 		return
 	}

@@ -38,6 +38,21 @@ const (
 	ReasonOther Reason = "other"
 )
 
+// Why a host does not tell what it has on its own disk; see partition.OwnData. None speaks
+// against the host.
+const (
+	// ReasonRing means that ownership is changing.
+	ReasonRing Reason = "ring"
+	// ReasonRefused means that the host does not allow it, or does not say why it failed.
+	ReasonRefused Reason = "refused"
+	// ReasonSize means that the rows may need several pages.
+	ReasonSize Reason = "size"
+)
+
+// reasonReread means that a key is read through a coordinator, since its replicas do not tell
+// what it holds.
+const reasonReread Reason = "reread"
+
 // ReadError is the failure of a sub-query as a whole, or why one key of it has no
 // answer.
 type ReadError struct {
@@ -105,7 +120,7 @@ func verdict(last Reason) partition.Result {
 		return partition.Result{Status: partition.Failed, Err: errReadFailure}
 	case ReasonInvalid:
 		return partition.Result{Status: partition.Failed, Err: errInvalid}
-	case ReasonOther:
+	case ReasonOther, ReasonRing, ReasonRefused, ReasonSize, reasonReread:
 	}
 	return partition.Result{Status: partition.Failed, Err: errOther}
 }
@@ -161,9 +176,9 @@ func reasonOf(err error) Reason {
 	}
 	switch re.Reason {
 	case ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout,
-		ReasonOverloaded, ReasonReadFailure, ReasonInvalid, ReasonOther:
+		ReasonOverloaded, ReasonReadFailure, ReasonInvalid, ReasonOther, ReasonRing, ReasonRefused, ReasonSize:
 		return re.Reason
-	case reasonFull:
+	case reasonFull, reasonReread:
 	}
 	return ReasonOther
 }
@@ -171,5 +186,5 @@ func reasonOf(err error) Reason {
 // free reports whether failing for that reason cost the host nothing; see
 // ReadError.Free.
 func (r Reason) free() bool {
-	return r == reasonFull || (&ReadError{Reason: r}).Free()
+	return r == reasonFull || r == reasonReread || (&ReadError{Reason: r}).Free()
 }

@@ -75,7 +75,7 @@ func (r *run) send(host ring.HostIndex, keys []int32, kind Kind) {
 		sentAt: now, within: int64(r.req.Table.overdueAfter(delay, len(keys))), traceID: r.req.TraceID,
 	}
 	a.query = SubQuery{
-		Query: r.req.Query, Host: h.Host, Ring: r.req.Ring, Keys: make([]partition.Key, len(keys)), Settled: a.sent.settle,
+		Query: r.query(keys[0]), Host: h.Host, Ring: r.req.Ring, Keys: make([]partition.Key, len(keys)), Settled: a.sent.settle,
 		Early: a,
 	}
 	for i, k := range keys {
@@ -101,7 +101,7 @@ func (r *run) count(a *attempt) {
 		r.stats.Hedges++
 	case KindFailover:
 		r.stats.Failovers++
-	case KindFirst, KindProbe, KindCoalesced:
+	case KindFirst, KindReread, KindProbe, KindCoalesced:
 	}
 	r.executor.metrics.subQuery(a.kind).Inc()
 	if !r.req.Trace {
@@ -114,6 +114,7 @@ func (r *run) count(a *attempt) {
 	}
 	r.stats.Attempts = append(r.stats.Attempts, Attempt{
 		Host: a.query.Host.Addr, Kind: a.kind, Keys: a.keys, Start: time.Duration(a.sent.sentAt - r.begin), HedgeAfter: hedgeAfter,
+		OwnData: a.query.Consistency == partition.OwnData,
 	})
 }
 

@@ -24,6 +24,8 @@ type tableMemory struct {
 	// late is the recent share of first attempts that reached their hedge delay,
 	// as the bits of a float64.
 	late atomic.Uint64
+	// quorum counts what became of keys that were to be read by their replicas.
+	quorum quorumCounts
 }
 
 // What fail-over may spend: half of the keys asked, so that one dead host of
