@@ -489,11 +489,17 @@ func (m *replicas) equal(keys []partition.Key) {
 }
 
 func TestEachKeyIsAskedOfAQuorumInFewStatements(t *testing.T) {
-	for _, c := range []struct{ hosts, rf, most int }{{3, 3, 6}, {6, 3, 11}, {12, 3, 13}, {6, 5, 16}, {12, 5, 18}} {
-		t.Run(fmt.Sprintf("%d hosts, RF %d", c.hosts, c.rf), func(t *testing.T) {
+	for _, c := range []struct{ hosts, rf, size, most int }{
+		{3, 3, 0, 6}, {6, 3, 0, 11}, {12, 3, 0, 13}, {6, 5, 0, 16}, {12, 5, 0, 18},
+		{3, 3, 50, 2}, {6, 3, 50, 5}, {12, 3, 50, 10}, {6, 5, 50, 6},
+	} {
+		t.Run(fmt.Sprintf("%d hosts, RF %d, groups of %d", c.hosts, c.rf, c.size), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &replicas{t: t, ring: newRing(t, c.hosts, c.rf, 3), need: quorum.Of(c.rf), rng: rand.New(rand.NewPCG(1, 3)), data: map[string]map[string]stored{}}
-				b := newBench(t, m.ring, newCluster(nil), func(cfg *setup) { cfg.Reader = m })
+				b := newBench(t, m.ring, newCluster(nil), func(cfg *setup) {
+					cfg.Reader = m
+					cfg.GroupSize = func(*Query) GroupSize { return GroupSize{Keys: c.size} }
+				})
 				req := b.quorumRequest(50)
 				m.equal(req.Keys)
 				groups := 0
