@@ -70,6 +70,16 @@ func (t *TableState) QuorumReads() map[string]uint64 {
 	return out
 }
 
+// QuorumReads returns what TableState.QuorumReads and QuorumAgain do of a table, keyspace.table.
+func (e *Executor) QuorumReads(table string) (keys map[string]uint64, again float64) {
+	found, ok := e.tables.Load(table)
+	if !ok {
+		return nil, 0
+	}
+	t := found.(*TableState) //nolint:forcetypeassert // nothing else is stored
+	return t.QuorumReads(), t.QuorumAgain()
+}
+
 // quorumCollector counts the quorum reads of the tables.
 type quorumCollector struct{ executor *Executor }
 

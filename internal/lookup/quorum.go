@@ -1,6 +1,8 @@
 package lookup
 
 import (
+	"cmp"
+
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/quorum"
@@ -9,11 +11,21 @@ import (
 // versionBytes is what a read of partition.OwnData has for each cell besides its value.
 const versionBytes = 8 + 4
 
+// ReadsReplicas reports whether a quorum of the replicas of each key may be asked for its own
+// data: of two to three, two answers are then in memory for one.
+func (r *Request) ReadsReplicas() bool {
+	settings := r.Table.Settings
+	return settings.QuorumReads && isQuorum(partition.LevelOf(string(cmp.Or(r.Consistency, settings.Consistency))))
+}
+
+// isQuorum reports whether a level is one that the replicas may be asked for.
+func isQuorum(l partition.Level) bool { return l == "LOCAL_QUORUM" || l == "QUORUM" }
+
 // quorum returns how the keys of a request are read by their replicas; nil when they are read
 // through coordinators, and why unless the level of the request is another than a quorum.
 func (s *Service) quorum(r *resolved) (*executor.Quorum, quorum.Outcome) {
 	level := r.query.Consistency
-	if level != "LOCAL_QUORUM" && level != "QUORUM" {
+	if !isQuorum(level) {
 		return nil, quorum.None
 	}
 	if s.cfg.OwnData == nil {
