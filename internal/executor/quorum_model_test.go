@@ -600,7 +600,7 @@ func TestReplicasThatDoNotTell(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				begin := time.Now()
-				b.Execute(ctx, b.Plan(req), func(k int, res partition.Result) {
+				b.Execute(ctx, b.Plan(req), func(_ int, res partition.Result) {
 					if assert.Equal(t, partition.Found, res.Status, "%v", res.Err) {
 						assert.Len(t, res.Rows[0], 3)
 					}

@@ -22,7 +22,6 @@ import (
 
 // byReplicas is a service whose quorum reads go to the replicas, and what its hosts were asked.
 type byReplicas struct {
-	*lookup.Service
 	*fixture
 	hosts []bool
 	why   quorum.Outcome
@@ -93,14 +92,14 @@ func (b *byReplicas) read(_ context.Context, q *executor.SubQuery) ([]partition.
 
 func (b *byReplicas) get(t *testing.T, level partition.Level, columns []string, names ...string) *lookup.Response {
 	t.Helper()
-	table, err := b.Service.Table("shop", "products")
+	table, err := b.Table("shop", "products")
 	require.NoError(t, err)
 	req := &lookup.Request{Table: table, Keys: keys(t, names...), Consistency: level, Trace: true}
 	if columns != nil {
 		req.Columns, err = table.Select(columns)
 		require.NoError(t, err)
 	}
-	resp, err := b.Service.Get(t.Context(), req)
+	resp, err := b.Get(t.Context(), req)
 	require.NoError(t, err)
 	return resp
 }
@@ -193,7 +192,7 @@ func TestReplicasAreNotAskedWhenTheyCannotTell(t *testing.T) {
 				assert.Equal(t, before[c.want.String()]+2, b.outcomes()[c.want.String()])
 				assert.Zero(t, b.levels[partition.OwnData])
 			}
-			plan, err := b.Service.Explain(t.Context(), &lookup.Request{Table: mustTable(t, b), Keys: keys(t, "a"), Consistency: c.level})
+			plan, err := b.Explain(t.Context(), &lookup.Request{Table: mustTable(t, b), Keys: keys(t, "a"), Consistency: c.level})
 			require.NoError(t, err)
 			if c.columns == nil {
 				assert.Equal(t, c.want, plan.Fallback)
@@ -211,7 +210,7 @@ func (b *byReplicas) spoil() {
 
 func mustTable(t *testing.T, b *byReplicas) *lookup.Table {
 	t.Helper()
-	table, err := b.Service.Table("shop", "products")
+	table, err := b.Table("shop", "products")
 	require.NoError(t, err)
 	return table
 }

@@ -113,6 +113,7 @@ func (l Level) Required(replicas int) int {
 		return replicas/2 + 1
 	case "ALL":
 		return replicas
+	case OwnData:
 	}
 	return 1
 }
