@@ -17,6 +17,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/planner"
 	"github.com/qosproxy/qosproxy/internal/quorum"
 	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
@@ -565,7 +566,7 @@ func TestReplicasThatDoNotTell(t *testing.T) {
 	for name, c := range map[string]struct {
 		hosts, rf int
 		nodes     map[string]node
-		refuse    []int
+		refuse    []string
 		differ    bool
 		want      []string
 		within    time.Duration
@@ -576,10 +577,12 @@ func TestReplicasThatDoNotTell(t *testing.T) {
 		"two of three are dead to the proxy":   {3, 3, map[string]node{"h1": failing(ReasonUnreachable), "h2": failing(ReasonUnreachable)}, nil, false, []string{"fallback_replicas"}, 15 * ms},
 		"ownership begins to change":           {3, 3, map[string]node{"h1": failing(ReasonRing)}, nil, false, []string{"matched", "fallback_ring"}, 12 * ms},
 		"one refuses":                          {3, 3, map[string]node{"h1": failing(ReasonRefused)}, nil, false, []string{"matched", "fallback_refused"}, 12 * ms},
-		"one is known to refuse":               {3, 3, map[string]node{"h1": failing(ReasonRefused)}, []int{1}, false, []string{"matched"}, 12 * ms},
-		"two are known to refuse":              {3, 3, nil, []int{1, 2}, false, []string{"fallback_refused"}, 12 * ms},
+		"one is known to refuse":               {3, 3, map[string]node{"h1": failing(ReasonRefused)}, []string{"h1"}, false, []string{"matched"}, 12 * ms},
+		"two are known to refuse":              {3, 3, nil, []string{"h1", "h2"}, false, []string{"fallback_refused"}, 12 * ms},
 		"one may need pages":                   {3, 3, map[string]node{"h1": failing(ReasonSize)}, nil, false, []string{"matched", "fallback_size"}, 12 * ms},
 		"one has an older value of each key":   {3, 3, nil, nil, true, []string{"matched", "mismatched"}, 12 * ms},
+		"two of five are dead":                 {5, 5, map[string]node{"h1": failing(ReasonUnreachable), "h3": failing(ReasonUnreachable)}, nil, false, []string{"matched"}, 12 * ms},
+		"of five one is dead, one refuses":     {5, 5, map[string]node{"h1": failing(ReasonUnreachable), "h3": failing(ReasonRefused)}, []string{"h3"}, false, []string{"matched"}, 12 * ms},
 		"one is slow and hedged by the others": {6, 3, map[string]node{"h1": after(80 * ms)}, nil, false, []string{"matched"}, 25 * ms},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -589,7 +592,8 @@ func TestReplicasThatDoNotTell(t *testing.T) {
 				b.budget = 1
 				req := b.quorumRequest(keys)
 				m.equal(req.Keys)
-				for _, h := range c.refuse {
+				for _, id := range c.refuse {
+					h, _ := b.ring.Index(id)
 					req.Quorum.Hosts[h] = false
 				}
 				if c.differ {
@@ -665,4 +669,55 @@ func TestReplicasAreNotAskedWhileThatDoesNotPay(t *testing.T) {
 		s.quorum.add(quorum.Matched, 1)
 	}
 	assert.True(t, s.QuorumPays())
+}
+
+func TestEachLateReplicaOfAQuorumIsHedged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &replicas{t: t, ring: newRing(t, 5, 5, 3), need: 3, rng: rand.New(rand.NewPCG(1, 3)), data: map[string]map[string]stored{}}
+		slow := map[string]node{"h1": after(200 * ms), "h3": after(200 * ms)}
+		b := newBench(t, m.ring, newCluster(nil), func(cfg *setup) {
+			cfg.Reader = &script{slow, m}
+			cfg.without.budgets = true
+		})
+		req := b.quorumRequest(1)
+		m.equal(req.Keys)
+		plan := b.Plan(req)
+		plan.Groups = nil
+		for _, id := range []string{"h0", "h1", "h3"} {
+			h, _ := b.ring.Index(id)
+			plan.Groups = append(plan.Groups, planner.Group{Host: h, Keys: []int32{0}})
+		}
+		o := b.runPlan(t.Context(), req, plan)
+		assert.Equal(t, partition.Found, o.results[0].Status)
+		assert.Equal(t, 2, o.Hedges)
+		assert.Less(t, o.took, 20*ms)
+		assert.Equal(t, quorum.Matched, o.Compared[0])
+		time.Sleep(time.Second)
+	})
+}
+
+// TestKeysLostTogetherAreAskedWhatTheyWere has two keys be lost at once for the same reason, of
+// which a coordinator is asked for one.
+func TestKeysLostTogetherAreAskedWhatTheyWere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &replicas{t: t, ring: newRing(t, 3, 3, 3), need: 2, rng: rand.New(rand.NewPCG(1, 3)), data: map[string]map[string]stored{}}
+		b := newBench(t, m.ring, newCluster(nil), func(cfg *setup) { cfg.Reader = m })
+		req := b.quorumRequest(2)
+		r := b.newRun(t.Context(), b.Plan(req), func(int, partition.Result) {})
+		defer r.end()
+		r.keys[1].need = 0
+		for k := range r.keys {
+			r.keys[k].last, r.keys[k].missed = ReasonUnreachable, true
+			r.lost = append(r.lost, int32(k))
+		}
+		r.failoverLost()
+		require.NotEmpty(t, r.pending)
+		assert.EqualValues(t, 2, r.keys[0].inFlight, "as many replicas as its quorum lacks")
+		assert.EqualValues(t, 1, r.keys[1].inFlight)
+		for _, a := range r.pending {
+			for _, k := range a.asked {
+				assert.Same(t, r.query(k), a.query.Query, "key %d", k)
+			}
+		}
+	})
 }
