@@ -135,8 +135,7 @@ func TestOwnData(t *testing.T) {
 			after(restPeriod + 2*lookAgain)
 			assert.Equal(t, "oo-", f.owns(direct))
 
-			f.set(func() { unknown = errNoGrant })
-			settings["id-1"], settings["id-2"] = false, false
+			f.set(func() { unknown = errNoGrant; clear(settings) })
 			after(2 * probeInterval)
 			assert.Equal(t, "---", f.owns(direct), "settings that cannot be read")
 			assert.Equal(t, quorum.Refused, why(direct))

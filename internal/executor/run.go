@@ -102,7 +102,8 @@ type keyState struct {
 // # Selection
 //
 // The first success of a key wins, and counts when its Reader hands it on, whatever
-// becomes of the other keys of its group. The attempts of a key go to distinct hosts. A
+// becomes of the other keys of its group. With Request.Quorum a key needs the answers of a
+// quorum of its replicas, or else that of a coordinator. The attempts of a key go to distinct hosts. A
 // group that is late is planned again over the other replicas of its unanswered
 // keys, and so is a hedge after four times the delay. Keys that were lost are planned
 // again at once, as long as they have replicas left. A key ends without an answer when

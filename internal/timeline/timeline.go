@@ -232,7 +232,7 @@ func (d *drawing) groups() {
 			}
 		}
 		names = max(names, terminal.Width(printable(k.Name)))
-		replicas = max(replicas, terminal.Width(d.short(k.Replicas)))
+		replicas = max(replicas, terminal.Width(d.replicas(&k)))
 	}
 	names = min(max(names, len("KEY")), max(d.width-4-2-tokens-2-replicas, 12))
 	d.line("")
@@ -257,14 +257,18 @@ func (d *drawing) groups() {
 		d.line(head)
 		for _, i := range of[g] {
 			k := d.lookup.Keys[i]
-			line := fmt.Sprintf("    %s  %s  %s", pad(terminal.Fit(printable(k.Name), names), names),
-				d.faint(fmt.Sprintf("%*d", tokens, k.Token)), d.short(k.Replicas))
-			if k.Compared != "" {
-				line += "  " + k.Compared
-			}
-			d.line(line)
+			d.line(fmt.Sprintf("    %s  %s  %s", pad(terminal.Fit(printable(k.Name), names), names),
+				d.faint(fmt.Sprintf("%*d", tokens, k.Token)), d.replicas(&k)))
 		}
 	}
+}
+
+// replicas names those of a key, and says what they told together.
+func (d *drawing) replicas(k *Key) string {
+	if k.Compared == "" {
+		return d.short(k.Replicas)
+	}
+	return d.short(k.Replicas) + "  " + k.Compared
 }
 
 // short names hosts by their letters.
