@@ -41,12 +41,12 @@ func (g *getResult) printExplanation(cmd *cobra.Command) error {
 func (g *getResult) drawn(e *qosproxyv1.Explanation) *timeline.Lookup {
 	p := e.GetPlan()
 	l := &timeline.Lookup{
-		Stressed: p.GetStressed(), Elapsed: g.resp.GetStats().GetElapsed().AsDuration(),
+		Stressed: p.GetStressed(), Fallback: p.GetFallback(), Elapsed: g.resp.GetStats().GetElapsed().AsDuration(),
 		GroupSize: int(p.GetGroupSize()), StatementCost: p.GetStatementCost().AsDuration(), KeyCost: p.GetKeyCost().AsDuration(),
 		Deadline: e.GetDeadline().AsDuration(), SoftDeadline: e.GetSoftDeadline().AsDuration(),
 	}
 	for i, k := range p.GetKeys() {
-		l.Keys = append(l.Keys, timeline.Key{Name: g.keys[i], Token: k.GetToken(), Replicas: k.GetReplicas(), Group: groupOf(k)})
+		l.Keys = append(l.Keys, timeline.Key{Name: g.keys[i], Token: k.GetToken(), Replicas: k.GetReplicas(), Group: groupOf(k), Groups: positions(k.GetGroups()), Compared: k.GetCompared()})
 	}
 	for _, group := range p.GetGroups() {
 		l.Groups = append(l.Groups, timeline.Group{Host: group.GetHost().GetAddress()})

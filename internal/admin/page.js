@@ -291,7 +291,9 @@
     fill('tables', busiest(s.tables, 'tables').slice(0, top).map((t) => {
       const p = t.promise, failed = rateOf('tables', t.name, 'failed');
       const late = p && p['1m'].count > 0 && p['1m'].p95_ms > p.target_ms;
-      return [t.name, n(rateOf('tables', t.name, 'lookups')), n(p && p['1m'].count > 0 ? p['1m'].p95_ms : null, late), { text: p ? short(p.target_ms) : '–', className: 'n' },
+      const q = t.quorum_reads;
+      const read = q ? ` quorum by replicas, ${(q.read_again_ratio * 100).toFixed(1)} % read again` + (q.closed ? `; not now: ${q.closed}` : '') : '';
+      return [{ text: t.name, small: read }, n(rateOf('tables', t.name, 'lookups')), n(p && p['1m'].count > 0 ? p['1m'].p95_ms : null, late), { text: p ? short(p.target_ms) : '–', className: 'n' },
         n(p ? p['5m'].burn_rate : null, p && p['5m'].burn_rate > 1), n(rateOf('tables', t.name, 'keys')), n(failed, failed > 0),
         n(t.group_size || null), n(t.statement_cost_ms || null), n(t.key_cost_ms || null), t.gives_up || 'nothing'];
     }), 'No table can be read.');

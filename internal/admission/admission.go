@@ -80,6 +80,8 @@ type Ask struct {
 	Keys int
 	// MostBytes is the most bytes of cells in the answer; 0 when nothing bounds it.
 	MostBytes int
+	// Answers is how many replicas answer for each key; 0 is 1.
+	Answers int
 	// Deadline is when the answer is of no use any more; the zero Time is never.
 	Deadline time.Time
 }

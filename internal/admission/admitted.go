@@ -73,12 +73,17 @@ func (a *Admitted) admit(ctx context.Context, req *lookup.Request) (permit *Perm
 	if len(req.Keys) == 0 {
 		return permit, nil
 	}
+	answers := 1
+	if req.ReadsReplicas() {
+		answers = 2
+	}
 	permit, err = a.controller.Admit(Ask{
 		Client:    identity.FromContext(ctx),
 		Table:     req.Table.Schema.String(),
 		Keys:      len(req.Keys),
 		Deadline:  req.End(ctx),
 		MostBytes: req.Table.Settings.MaxResponseBytes,
+		Answers:   answers,
 	})
 	if err != nil {
 		return nil, err

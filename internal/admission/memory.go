@@ -7,9 +7,10 @@ import (
 
 // How the memory that answers take is foreseen.
 const (
-	// copies is how often the bytes of an answer are in memory at once: as the frame
-	// of a node, as cells, and as what is sent to the client.
-	copies = 3
+	// copies is how often the bytes of an answer are in memory at once when one replica
+	// gives it: as the frame of a node, as cells, and as what is sent to the client. Each
+	// further replica adds the first two.
+	copies, furtherCopies = 3, 2
 	// largeShare is the share of the memory that lookups may fill which by themselves
 	// take more than one in smallShare of it, so that large ones leave room for small.
 	largeShare = 0.75
@@ -103,8 +104,11 @@ func (p *Permit) cost() int64 {
 	if p.ask.MostBytes > 0 {
 		bytes = min(bytes, float64(p.ask.MostBytes))
 	}
-	return int64(copies * bytes)
+	return int64(float64(p.copies()) * bytes)
 }
+
+// copies is how often the bytes of the answer are in memory at once.
+func (p *Permit) copies() int64 { return copies + furtherCopies*int64(max(p.ask.Answers-1, 0)) }
 
 // units returns what a lookup costs its hosts: its keys, or more where these are large,
 // but no more than the least limit, so that one lookup alone does not fill all of it.
@@ -113,7 +117,7 @@ func (c *Controller) units(p *Permit) int {
 	if !c.weighed(p) || !p.table.weight.known {
 		return keys
 	}
-	return max(keys, int(min(p.cost()/copies/unitBytes, int64(c.limits.MinConcurrency))))
+	return max(keys, int(min(p.cost()/p.copies()/unitBytes, int64(c.limits.MinConcurrency))))
 }
 
 // hold returns nil for a lookup that may start, or what it has to wait for.

@@ -57,6 +57,16 @@ func TestAnswersAreHeldToTheirMemory(t *testing.T) {
 	}
 }
 
+func TestAnswersOfSeveralReplicasTakeMoreMemory(t *testing.T) {
+	c := learned(t, 100*mib, mib)
+	for answers, want := range map[int]int64{0: 12, 1: 12, 2: 20} {
+		p, err := c.Admit(Ask{Table: shop, Keys: 50, MostBytes: 4 * mib, Answers: answers})
+		require.NoError(t, err)
+		assert.Equal(t, want*mib, c.Status().MemoryBytes)
+		p.Release(Outcome{Answered: 50, Bytes: 4 * mib})
+	}
+}
+
 func TestOneAnswerMayTakeMoreThanThereIs(t *testing.T) {
 	c := learned(t, mib, mib)
 	for range 2 {

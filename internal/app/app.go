@@ -160,6 +160,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		Ring:      a.cluster.Ring,
 		Schema:    a.cluster.Schema,
 		Executor:  a.executor,
+		OwnData:   a.cluster.OwnData,
 		LocalRack: a.started.Cassandra.LocalRack,
 		HotKeys:   a.started.Admin.HotKeys != config.HotKeysOff,
 		Incidents: a.incidents,

@@ -98,7 +98,7 @@ func needRestart(before, next *config.Config) []string {
 		}
 	}
 	if wantsNodeLocal(next) && !wantsNodeLocal(before) {
-		keys = append(keys, "consistency: NODE_LOCAL")
+		keys = append(keys, "consistency: NODE_LOCAL or quorum_reads: replicas")
 	}
 	return keys
 }

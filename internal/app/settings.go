@@ -92,6 +92,7 @@ func lookupSettings(cfg *config.Config) []lookup.Settings {
 			Table:            t.Name.Table,
 			Columns:          t.Columns,
 			Consistency:      partition.Level(s.Consistency),
+			QuorumReads:      s.QuorumReads == config.QuorumReplicas,
 			Timeout:          s.Timeout,
 			SpeculativeRetry: s.SpeculativeRetry,
 			HedgeBudget:      float64(s.HedgeBudget),
@@ -119,9 +120,12 @@ func members(cfg *config.Config) []identity.Member {
 	return out
 }
 
-// wantsNodeLocal reports whether some table is read at NODE_LOCAL.
+// wantsNodeLocal reports whether hosts of some table are asked for their own data: at
+// NODE_LOCAL, or for a quorum.
 func wantsNodeLocal(cfg *config.Config) bool {
-	return slices.ContainsFunc(lookupSettings(cfg), func(s lookup.Settings) bool { return s.Consistency == cassandra.NodeLocal })
+	return slices.ContainsFunc(lookupSettings(cfg), func(s lookup.Settings) bool {
+		return s.Consistency == cassandra.NodeLocal || s.QuorumReads
+	})
 }
 
 // targets returns the SLA of each table.

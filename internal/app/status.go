@@ -65,7 +65,7 @@ func (b boardSource) fillTables(s *status.Snapshot) {
 		if !ok {
 			continue // a reload has just taken it away
 		}
-		t := status.Table{Name: name, Cost: costOf(sizes[name]), SLO: &status.SLO{
+		t := status.Table{Name: name, Cost: costOf(sizes[name]), QuorumReads: b.quorumReads(name), SLO: &status.SLO{
 			Percentile: target.Percentile, TargetMS: millis(target.Target), OperateAtMS: millis(target.OperateAt),
 			Now: b.window(name, nowWindow), Minute: b.window(name, sla.Minute), FiveMinutes: b.window(name, sla.FiveMinutes),
 		}}
@@ -98,6 +98,7 @@ type tableSLA struct {
 	OperateAtMS float64                  `json:"operate_at_ms"`
 	Windows     map[string]status.Window `json:"windows"`
 	status.Cost
+	QuorumReads *status.QuorumReads `json:"quorum_reads,omitempty"`
 }
 
 // slaStatus returns every table with its SLO and how it is met.
@@ -106,10 +107,20 @@ func (a *App) slaStatus() map[string]tableSLA {
 	for _, name := range a.recorder.Tables() {
 		if target, ok := a.recorder.Target(name); ok {
 			out[name] = tableSLA{target.Percentile, millis(target.Target), millis(target.OperateAt),
-				map[string]status.Window{"1m": a.window(name, sla.Minute), "5m": a.window(name, sla.FiveMinutes)}, costOf(sizes[name])}
+				map[string]status.Window{"1m": a.window(name, sla.Minute), "5m": a.window(name, sla.FiveMinutes)}, costOf(sizes[name]), a.quorumReads(name)}
 		}
 	}
 	return out
+}
+
+// quorumReads is what became of the keys of a table that were to be read by their replicas; nil
+// when none was.
+func (a *App) quorumReads(table string) *status.QuorumReads {
+	keys, again := a.executor.QuorumReads(table)
+	if keys == nil {
+		return nil
+	}
+	return &status.QuorumReads{Keys: keys, Again: again, Closed: a.cluster.OwnDataClosed()}
 }
 
 func costOf(s executor.GroupSize) status.Cost {

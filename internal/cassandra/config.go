@@ -55,9 +55,9 @@ type Config struct {
 	// Consistency is the level of the statements of a Client, in CQL's words;
 	// default LOCAL_QUORUM. Reads of a Cluster bring their own.
 	Consistency string
-	// NodeLocal lets reads of a Cluster go at NODE_LOCAL where that is safe and
-	// the hosts allow it, which is looked at in the background. Without it they
-	// go at LOCAL_ONE.
+	// NodeLocal lets reads of a Cluster go at NODE_LOCAL, and at partition.OwnData, where
+	// that is safe and the hosts allow it, which is looked at in the background. Without
+	// it NODE_LOCAL goes at LOCAL_ONE, and OwnData is refused.
 	NodeLocal bool
 	// Logger receives what the driver and this package have to say; default
 	// slog.Default.

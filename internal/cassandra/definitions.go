@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/ring"
@@ -42,10 +43,12 @@ func (d definitions) schema() *schema.Schema {
 	for _, list := range []struct {
 		rows []row
 		name string
-	}{{d.tables, "table_name"}, {d.views, "view_name"}} {
+		view bool
+	}{{d.tables, "table_name", false}, {d.views, "view_name", true}} {
 		for _, r := range list.rows {
 			name := [2]string{text(r["keyspace_name"]), text(r[list.name])}
 			if t, ok := newTable(name, text(r["id"]), columns[name]); ok {
+				t.View, t.NoSpeculation = list.view, noSpeculation(text(r["speculative_retry"]))
 				tables = append(tables, t)
 			}
 		}
@@ -65,6 +68,12 @@ func newTable(name [2]string, id string, columns []columnRow) (*schema.Table, bo
 	}
 	t := schema.NewTable(name[0], name[1], id, ordered)
 	return t, len(t.PartitionKey) > 0
+}
+
+// noSpeculation reports whether a speculative_retry is NONE, which Cassandra 4.0 and later
+// write as NEVER.
+func noSpeculation(policy string) bool {
+	return strings.EqualFold(policy, "NONE") || strings.EqualFold(policy, "NEVER")
 }
 
 // columnRow is a column and its position in its part of the key.

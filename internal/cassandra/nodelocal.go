@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -39,6 +38,8 @@ type nodeLocal struct {
 
 	// gate is what reads look at; nil when none may be at NODE_LOCAL.
 	gate atomic.Pointer[gate]
+	// closed is why the gate is closed, empty while it is open; nil before the first look.
+	closed atomic.Pointer[string]
 	// woken ends a pause of the watch.
 	woken chan struct{}
 
@@ -63,6 +64,9 @@ type nodeLocalCluster struct {
 	gossip func(context.Context, ring.Host) ([]member, error)
 	// probe reads something cheap from a host at NODE_LOCAL.
 	probe func(context.Context, ring.Host) error
+	// direct reports whether a host is set up to answer at LOCAL_ONE from its own disk; nil
+	// when nobody needs to know.
+	direct func(context.Context, ring.Host) (bool, error)
 }
 
 // nodeLocalPolicy is what keeps reads at NODE_LOCAL from wrong answers.
@@ -85,6 +89,10 @@ type gate struct {
 	ring *ring.Ring
 	// hosts are the ids of the hosts that allow NODE_LOCAL.
 	hosts map[string]struct{}
+	// own and direct mark, by index in the ring, the hosts that answer from their own disk
+	// alone: at NODE_LOCAL, and also at LOCAL_ONE where the table has no speculation. A nil
+	// one marks none.
+	own, direct []bool
 	// until is when it closes by itself, should nobody do it.
 	until time.Time
 }
@@ -109,12 +117,21 @@ func newNodeLocal(cluster nodeLocalCluster, log *slog.Logger) *nodeLocal {
 // letsPass reports whether the gate lets a sub-query pass: the ring that its host was
 // chosen from still serves, ownership is at rest, and the host allows NODE_LOCAL.
 func (n *nodeLocal) letsPass(q *executor.SubQuery) bool {
-	g := n.gate.Load()
-	if g == nil || q.Ring != g.ring || n.cluster.ring() != g.ring || !time.Now().Before(g.until) {
+	g := n.passage(q.Ring)
+	if g == nil {
 		return false
 	}
 	_, ok := g.hosts[q.Host.ID]
 	return ok
+}
+
+// passage returns the gate if it is open for plans of a ring; otherwise nil.
+func (n *nodeLocal) passage(r *ring.Ring) *gate {
+	g := n.gate.Load()
+	if g == nil || r != g.ring || n.cluster.ring() != g.ring || !time.Now().Before(g.until) {
+		return nil
+	}
+	return g
 }
 
 // disturb closes the gate until ownership has been at rest for a while.
@@ -132,13 +149,35 @@ func (n *nodeLocal) open(r *ring.Ring, last unrest) {
 	if n.unrest.count != last.count {
 		return
 	}
-	g := &gate{ring: r, hosts: make(map[string]struct{}), until: time.Now().Add(gateLease)}
+	n.gate.Store(n.newGate(r, time.Now().Add(gateLease)))
+}
+
+// newGate returns a gate by what is known of the hosts. The caller holds mu.
+func (n *nodeLocal) newGate(r *ring.Ring, until time.Time) *gate {
+	g := &gate{ring: r, hosts: make(map[string]struct{}), until: until}
 	for id, h := range n.hosts {
+		i, ok := r.Index(id)
+		if !ok {
+			continue
+		}
 		if h.verdict == localAllowed {
 			g.hosts[id] = struct{}{}
+			g.own = marked(g.own, r, i)
+		}
+		if h.verdict == localAllowed || h.direct {
+			g.direct = marked(g.direct, r, i)
 		}
 	}
-	n.gate.Store(g)
+	return g
+}
+
+// marked marks a host of a ring.
+func marked(hosts []bool, r *ring.Ring, i ring.HostIndex) []bool {
+	if hosts == nil {
+		hosts = make([]bool, r.Len())
+	}
+	hosts[i] = true
+	return hosts
 }
 
 // close closes the gate; it may open at the next look.
@@ -158,9 +197,7 @@ func (n *nodeLocal) refuse(host ring.Host) {
 		return
 	}
 	if _, ok := g.hosts[host.ID]; ok {
-		less := &gate{ring: g.ring, hosts: maps.Clone(g.hosts), until: g.until}
-		delete(less.hosts, host.ID)
-		n.gate.Store(less)
+		n.gate.Store(n.newGate(g.ring, g.until))
 		n.wake()
 	}
 }
@@ -177,6 +214,9 @@ func (n *nodeLocal) wake() {
 type localHost struct {
 	addr    string
 	verdict localVerdict
+	// direct is whether the host answers at LOCAL_ONE from its own disk alone, as long as the
+	// table has no speculation.
+	direct bool
 	// generation is that of the process that gave the verdict, 0 when unknown.
 	generation int
 	probed     time.Time
@@ -205,6 +245,8 @@ func (n *nodeLocal) host(h ring.Host) *localHost {
 type refusal struct {
 	hosts            []string
 	allowed, unknown int
+	// direct is how many of the hosts that refuse answer directly.
+	direct int
 }
 
 func (n *nodeLocal) refusal() refusal {
@@ -219,6 +261,9 @@ func (n *nodeLocal) refusal() refusal {
 			out.allowed++
 		case localRefused:
 			out.hosts = append(out.hosts, h.addr)
+			if h.direct {
+				out.direct++
+			}
 		}
 	}
 	slices.Sort(out.hosts)

@@ -74,7 +74,8 @@ func (n *nodeLocal) look(ctx context.Context) time.Duration {
 	last := n.lastUnrest()
 	local := localHosts(r)
 	n.probe(ctx, local)
-	if n.tellRefusal(); n.refusal().allowed == 0 {
+	n.tellRefusal()
+	if now := n.refusal(); now.allowed+now.direct == 0 {
 		n.close()
 		return jitter(lookInterval)
 	}
@@ -180,7 +181,7 @@ func (n *nodeLocal) restarted(members []member) {
 			continue
 		}
 		if h.generation != 0 {
-			h.verdict = localUnknown
+			h.verdict, h.direct = localUnknown, false
 			n.wake()
 		}
 		h.generation = m.generation
@@ -202,7 +203,15 @@ func (n *nodeLocal) probe(ctx context.Context, hosts []ring.Host) {
 			defer n.incidents.Catch(ctx, "probe of NODE_LOCAL", nil)
 			asking, cancel := context.WithTimeout(ctx, lookTimeout)
 			defer cancel()
-			n.judge(h, n.cluster.probe(asking, h))
+			err := n.cluster.probe(asking, h)
+			direct := false
+			if n.cluster.direct != nil && refusesNodeLocal(err) {
+				var unknown error
+				if direct, unknown = n.cluster.direct(asking, h); unknown != nil {
+					n.log.Debug("the settings of a cassandra host cannot be read", "host", h.Addr, "error", unknown)
+				}
+			}
+			n.judge(h, err, direct)
 		})
 	}
 	wg.Wait()
@@ -215,9 +224,9 @@ func (n *nodeLocal) due(host ring.Host) bool {
 	return h.verdict == localUnknown || time.Since(h.probed) >= probeInterval
 }
 
-// judge takes the answer of a probe. One that says nothing about NODE_LOCAL leaves
-// what was known.
-func (n *nodeLocal) judge(host ring.Host, err error) {
+// judge takes the answer of a probe, and whether the host answers directly. An answer that
+// says nothing about NODE_LOCAL leaves what was known.
+func (n *nodeLocal) judge(host ring.Host, err error, direct bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	h := n.host(host)
@@ -229,7 +238,7 @@ func (n *nodeLocal) judge(host ring.Host, err error) {
 	default:
 		return
 	}
-	h.probed = time.Now()
+	h.probed, h.direct = time.Now(), direct
 }
 
 // allowNodeLocal is what to do about hosts that refuse.
@@ -260,6 +269,7 @@ func (n *nodeLocal) tell(level slog.Level, reason string) {
 		return
 	}
 	n.watched.told = reason
+	n.closed.Store(&reason)
 	if reason == "" {
 		n.log.Info("reads go at NODE_LOCAL")
 		return
@@ -280,6 +290,7 @@ func (c *Cluster) nodeLocalCluster() nodeLocalCluster {
 			}
 			return gossip(ctx, s.driver, host)
 		},
+		direct: c.answersDirectly(),
 		probe: func(ctx context.Context, host ring.Host) error {
 			s := c.session.Load()
 			if s == nil {

@@ -87,6 +87,8 @@ type reading struct {
 	limits      *inLimits
 	outstanding *outstanding
 	volume      *volume
+	// own is set when the host is asked for its own data, and says whether it still may be.
+	own *nodeLocal
 	// local is set when statements go at NODE_LOCAL and level, which is then
 	// LOCAL_ONE, is for what NODE_LOCAL leaves open.
 	local *nodeLocal
@@ -109,12 +111,15 @@ func (c *Cluster) newReading(q *executor.SubQuery, o *outstanding) (*reading, er
 	}
 	level, local, err := c.level(q)
 	if err != nil {
-		return nil, &executor.ReadError{Reason: executor.ReasonInvalid, Err: err}
+		return nil, err
 	}
 	selected := c.columnSets.selection(q.Query, time.Now())
 	r := &reading{
 		SubQuery: q, selection: selected, sender: host{session.driver, q.Host.ID}, level: level, local: local,
 		limits: &c.inLimits, outstanding: o, most: math.MaxInt, volume: c.volumes.of(q.Table, selected.whole), results: make([]partition.Result, len(q.Keys)),
+	}
+	if q.Consistency == partition.OwnData {
+		r.own = c.nodeLocal
 	}
 	r.left = &r.bytes
 	r.left.Store(math.MaxInt64)
@@ -127,8 +132,15 @@ func (c *Cluster) newReading(q *executor.SubQuery, o *outstanding) (*reading, er
 // level returns the level of the statements of a sub-query, and a nodeLocal when
 // they may go at NODE_LOCAL instead.
 func (c *Cluster) level(q *executor.SubQuery) (gocql.Consistency, *nodeLocal, error) {
+	if q.Consistency == partition.OwnData {
+		level, err := c.ownLevel(q)
+		return level, nil, err
+	}
 	if q.Consistency != NodeLocal {
 		level, err := consistency(string(q.Consistency))
+		if err != nil {
+			err = &executor.ReadError{Reason: executor.ReasonInvalid, Err: err}
+		}
 		return level, nil, err
 	}
 	if c.nodeLocal == nil || !c.nodeLocal.begin(q) {
@@ -175,8 +187,11 @@ func (r *reading) rowsPerKey() int {
 // were one statement, which failed.
 func (r *reading) run(ctx context.Context) ([]partition.Result, error) {
 	part := (*reading).part
-	if r.local != nil {
+	switch {
+	case r.local != nil:
 		part = (*reading).partNodeLocal
+	case r.own != nil:
+		part = (*reading).partOwn
 	}
 	if err := r.each(ctx, r.arrange(), part); err != nil {
 		return nil, err

@@ -4,8 +4,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/quorum"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
@@ -16,6 +18,9 @@ type selection struct {
 	table *schema.Table
 	// columns are those selected.
 	columns []schema.Column
+	// functions are what is selected of each column in place of its value, such as ttl; empty
+	// for the value, and for columns beyond the end.
+	functions []string
 	// asked is, for each cell of a row, its position in columns.
 	asked []int
 	// whole is whether more is selected than was asked for; see columnSets.
@@ -56,7 +61,36 @@ func selectionOf(q *executor.Query, more []schema.Column) selection {
 		// Only whether the partition exists was asked; CQL needs some column.
 		s.columns = append(s.columns, q.Table.PartitionKey[0])
 	}
+	if q.Consistency == partition.OwnData {
+		s.addVersions(q)
+	}
 	return s
+}
+
+// versions are what a read of partition.OwnData selects besides each regular column.
+var versions = []struct {
+	function string
+	typ      *cqltype.Type
+}{{"writetime", &cqltype.Type{Kind: cqltype.BigInt}}, {"ttl", &cqltype.Type{Kind: cqltype.Int}}}
+
+// addVersions selects when cells were written and expire, of all columns that tell it: they
+// follow from the columns, so that the statements are no more than without them.
+func (s *selection) addVersions(q *executor.Query) {
+	values := slices.Clip(s.columns)
+	s.functions = make([]string, len(values))
+	at := make(map[string]int)
+	for _, c := range partition.Versioned(quorum.Comparables(values)) {
+		at[c.Name] = len(s.columns)
+		for _, v := range versions {
+			s.columns = append(s.columns, schema.Column{Name: c.Name, Type: v.typ, Kind: c.Kind})
+			s.functions = append(s.functions, v.function)
+		}
+	}
+	for _, c := range partition.Versioned(q.Columns) {
+		for i := range versions {
+			s.asked = append(s.asked, at[c.Name]+i)
+		}
+	}
 }
 
 // vary makes a column of the partition key the varying one, once.
@@ -97,6 +131,13 @@ func (s *selection) text(columns []schema.Column, in int) string {
 	for i := range columns {
 		if i > 0 {
 			b.WriteString(", ")
+		}
+		if i < len(s.functions) && s.functions[i] != "" {
+			b.WriteString(s.functions[i])
+			b.WriteByte('(')
+			writeQuoted(&b, columns[i].Name)
+			b.WriteByte(')')
+			continue
 		}
 		writeQuoted(&b, columns[i].Name)
 	}

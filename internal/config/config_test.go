@@ -66,6 +66,7 @@ tables:
     columns: [id, name, price]
   - name: '"Shop"."Features"'
     consistency: local_quorum
+    quorum_reads: replicas
     hedge_budget: 0%
     grouping: owner
     max_keys: 5
@@ -88,7 +89,7 @@ tables:
 
 	assert.Equal(t, TableName{"Shop", "Features"}, c.Tables[1].Name)
 	assert.Equal(t, Settings{
-		Consistency: "LOCAL_QUORUM", Timeout: 125 * time.Millisecond, SpeculativeRetry: retry, Grouping: planner.Owner,
+		Consistency: "LOCAL_QUORUM", QuorumReads: QuorumReplicas, Timeout: 125 * time.Millisecond, SpeculativeRetry: retry, Grouping: planner.Owner,
 		MaxKeys: 5, MaxRowsPerKey: 1000, MaxResponseBytes: 4 << 20, Coalesce: coalesce.Always, Merge: MergeOff,
 		SLA: SLA{Percentile: 95, Target: 50 * time.Millisecond, OperateAt: 0.5},
 	}, c.Effective(&c.Tables[1]))

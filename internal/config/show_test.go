@@ -32,6 +32,7 @@ func TestShownIsWhatIsInForce(t *testing.T) {
 	assert.Equal(t, `  - name: shop.products
     columns: []
     consistency: LOCAL_ONE
+    quorum_reads: coordinator
     timeout: 80ms
     speculative_retry: 15ms
     hedge_budget: 2%
@@ -118,6 +119,7 @@ func drawClient(t *rapid.T) Client {
 func drawSettings(t *rapid.T) Settings {
 	return Settings{
 		Consistency:      rapid.SampledFrom(consistencyLevels).Draw(t, "consistency"),
+		QuorumReads:      rapid.SampledFrom([]QuorumReads{QuorumCoordinator, QuorumReplicas}).Draw(t, "quorum reads"),
 		Timeout:          time.Duration(rapid.Int64().Draw(t, "timeout")),
 		SpeculativeRetry: hedge.Fixed(time.Duration(rapid.IntRange(0, 5000).Draw(t, "retry")) * time.Millisecond),
 		HedgeBudget:      Percent(rapid.IntRange(0, 100).Draw(t, "budget")) / 100,

@@ -15,6 +15,9 @@ import (
 type Settings struct {
 	// Consistency is the level of every read.
 	Consistency Consistency `yaml:"consistency"`
+	// QuorumReads says who asks a quorum of replicas, at LOCAL_QUORUM, and at QUORUM where
+	// all replicas are local.
+	QuorumReads QuorumReads `yaml:"quorum_reads"`
 	// Timeout bounds a lookup without a deadline of its own; above 0.
 	Timeout time.Duration `yaml:"timeout"`
 	// SpeculativeRetry says after how long a late group is hedged.
@@ -42,6 +45,15 @@ type Settings struct {
 	// SLA is the target that lookups are measured against.
 	SLA SLA `yaml:"sla"`
 }
+
+// QuorumReads says who asks a quorum of the replicas of a key.
+type QuorumReads string
+
+// Who asks a quorum: a node for each key, or the proxy itself, which compares the answers.
+const (
+	QuorumCoordinator QuorumReads = "coordinator"
+	QuorumReplicas    QuorumReads = "replicas"
+)
 
 // Merge says whether sub-queries of different lookups for a busy host share a statement.
 type Merge string
@@ -78,6 +90,7 @@ type Table struct {
 // inherits.
 type Overrides struct {
 	Consistency      *Consistency      `yaml:"consistency"`
+	QuorumReads      *QuorumReads      `yaml:"quorum_reads"`
 	Timeout          *time.Duration    `yaml:"timeout"`
 	SpeculativeRetry *hedge.Policy     `yaml:"speculative_retry"`
 	HedgeBudget      *Percent          `yaml:"hedge_budget"`
@@ -107,6 +120,7 @@ func (c *Config) Effective(t *Table) Settings {
 		return s
 	}
 	override(&s.Consistency, t.Consistency)
+	override(&s.QuorumReads, t.QuorumReads)
 	override(&s.Timeout, t.Timeout)
 	override(&s.SpeculativeRetry, t.SpeculativeRetry)
 	override(&s.HedgeBudget, t.HedgeBudget)
@@ -140,6 +154,7 @@ func override[T any](inherited, own *T) {
 func overriding(s Settings) Overrides {
 	return Overrides{
 		Consistency:      &s.Consistency,
+		QuorumReads:      &s.QuorumReads,
 		Timeout:          &s.Timeout,
 		SpeculativeRetry: &s.SpeculativeRetry,
 		HedgeBudget:      &s.HedgeBudget,

@@ -7,14 +7,14 @@ import (
 )
 
 // failoverLost asks other replicas at once for the keys that were lost, those of each
-// reason together.
+// reason and query together.
 func (r *run) failoverLost() {
 	for len(r.lost) > 0 {
-		reason := r.keys[r.lost[0]].last
+		reason, query := r.keys[r.lost[0]].last, r.query(r.lost[0])
 		var keys []int32
 		rest := r.lost[:0]
 		for _, k := range r.lost {
-			if r.keys[k].last == reason {
+			if r.keys[k].last == reason && r.query(k) == query {
 				keys = append(keys, k)
 				r.keys[k].missed = false
 			} else {
@@ -40,7 +40,7 @@ func (r *run) failover(keys []int32, reason Reason) {
 		if reason != ReasonReadFailure {
 			ks.lastErr = nil
 		}
-		if ks.inFlight > 0 && r.awaited(k) {
+		if ks.inFlight > 0 && r.awaited(k) >= ks.lacks() {
 			ks.hedged = ks.reread
 			continue
 		}
@@ -59,6 +59,7 @@ func (r *run) failover(keys []int32, reason Reason) {
 	}
 	for _, g := range groups {
 		r.retry(g, reason)
+		r.complete(g.Keys)
 	}
 }
 
@@ -73,21 +74,23 @@ func (r *run) retry(g planner.Group, reason Reason) {
 	if len(g.Keys) == 0 {
 		return
 	}
+	if reason == reasonReread {
+		r.send(g.Host, g.Keys, KindReread)
+		return
+	}
 	r.send(g.Host, g.Keys, KindFailover)
 	r.executor.metrics.failovers.WithLabelValues(string(reason)).Inc()
 }
 
-// awaited reports whether an attempt that is not late is asking the key.
-func (r *run) awaited(k int32) bool {
+// awaited returns how many attempts that are not late are asking the key.
+func (r *run) awaited(k int32) int {
+	n := 0
 	for _, a := range r.pending {
-		if a.late {
-			continue
-		}
-		if slices.Contains(a.keys, k) {
-			return true
+		if !a.late && slices.Contains(a.keys, k) {
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 // exhaust ends keys that nobody else can be asked for, unless an attempt is still
@@ -95,7 +98,7 @@ func (r *run) awaited(k int32) bool {
 func (r *run) exhaust(keys ...int32) {
 	for _, k := range keys {
 		ks := &r.keys[k]
-		if ks.inFlight > 0 {
+		if int(ks.inFlight) >= ks.lacks() || r.beyondReplicas(k) {
 			continue
 		}
 		res := verdict(ks.last)

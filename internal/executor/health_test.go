@@ -297,11 +297,11 @@ func TestSeriesOfHostsThatLeftAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, newRing(t, 5, 3, 3), newCluster(after(0)), nil)
 		b.view(b.ring)
-		assert.Equal(t, 20, testutil.CollectAndCount(b.metrics.durations))
+		assert.Equal(t, 25, testutil.CollectAndCount(b.metrics.durations))
 		for range keptViews {
 			b.view(newRing(t, 3, 3, 3))
 		}
-		assert.Equal(t, 12, testutil.CollectAndCount(b.metrics.durations))
+		assert.Equal(t, 15, testutil.CollectAndCount(b.metrics.durations))
 	})
 }
 

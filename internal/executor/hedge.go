@@ -38,14 +38,14 @@ func (r *run) hedgeDue() {
 func (r *run) hedge(a *attempt, now int64) {
 	var keys []int32
 	for _, k := range a.keys {
-		if ks := &r.keys[k]; !ks.done && !ks.hedged {
+		if ks := &r.keys[k]; !ks.done && r.hedgeable(k) {
 			keys = append(keys, k)
 		}
 	}
 	if len(keys) == 0 {
 		return
 	}
-	if !r.worthwhile(len(keys), now) {
+	if !r.worthwhile(a, len(keys), now) {
 		r.traceHedge(a, NotHedgedDeadline)
 		return
 	}
@@ -86,12 +86,12 @@ func (r *run) traceHedge(a *attempt, why NotHedged) {
 	}
 }
 
-// worthwhile reports whether a hedge could still be answered in time.
-func (r *run) worthwhile(keys int, now int64) bool {
+// worthwhile reports whether a hedge of an attempt could still be answered in time.
+func (r *run) worthwhile(a *attempt, keys int, now int64) bool {
 	if r.deadline == unset {
 		return true
 	}
-	usual, _ := r.req.Table.latencies.Usual(0.5, keys)
+	usual, _ := a.sent.table.latencies.Usual(0.5, keys)
 	return time.Duration(r.deadline-now) >= max(usual, leastLeft)
 }
 

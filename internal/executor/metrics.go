@@ -43,7 +43,7 @@ func newMetrics() *metrics {
 			NativeHistogramMaxBucketNumber:  100,
 			NativeHistogramMinResetDuration: time.Hour,
 		}, []string{"host", "attempt"}),
-		subQueries: counters("qosproxy_subqueries_total", "Sub-queries sent: first, hedge, failover, and probes of avoided hosts.", "attempt"),
+		subQueries: counters("qosproxy_subqueries_total", "Sub-queries sent: first, hedge, failover, reread after replicas were compared, and probes of avoided hosts.", "attempt"),
 		hedges: counters("qosproxy_hedges_total",
 			"Hedges by outcome: won answered some key first, lost did not, denied were not sent for want of budget or for overload.", "outcome"),
 		failovers: counters("qosproxy_failovers_total", "Sub-queries sent for keys that another has lost, by the reason for which they were lost.", "reason"),
@@ -52,7 +52,7 @@ func newMetrics() *metrics {
 		addrs:     make(map[string]bool),
 	}
 	m.hedgeOpportunities, m.opportunities = newOpportunities()
-	for _, kind := range []Kind{KindFirst, KindHedge, KindFailover, KindProbe} {
+	for _, kind := range []Kind{KindFirst, KindHedge, KindFailover, KindReread, KindProbe} {
 		m.sent[kind] = m.subQueries.WithLabelValues(string(kind))
 	}
 	// A rate needs the zero before the first.
@@ -72,7 +72,7 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 
 func (m *metrics) register(to prometheus.Registerer, e *Executor) error {
 	var errs []error
-	for _, c := range []prometheus.Collector{m.durations, m.subQueries, m.hedges, m.failovers, m.changes, m.hedgeOpportunities, hostCollector{e}} {
+	for _, c := range []prometheus.Collector{m.durations, m.subQueries, m.hedges, m.failovers, m.changes, m.hedgeOpportunities, hostCollector{e}, quorumCollector{e}} {
 		errs = append(errs, to.Register(c))
 	}
 	return errors.Join(errs...)

@@ -184,7 +184,7 @@ func (o *outstanding) withdraw() {
 func (h *host) measure(o *outstanding, at int64) {
 	took := time.Duration(at - o.sentAt)
 	observe(h.metrics.durations[o.kind], took, o.traceID)
-	if o.kind == KindFirst {
+	if o.kind == KindFirst || o.kind == KindReread {
 		o.table.latencies.Observe(o.keys, took)
 	}
 	h.learn(o, took, at)

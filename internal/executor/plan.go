@@ -54,7 +54,11 @@ func (e *Executor) Plan(req *Request) Plan {
 	defer e.surveys.Put(s)
 	p := Plan{req: req, view: e.view(req.Ring)}
 	in := req.Input
-	p.Plan = e.planOver(p.view, req.Query, &in, s)
+	if req.Quorum != nil {
+		p.Plan = e.planQuorum(p.view, req, &in, s)
+	} else {
+		p.Plan = e.planOver(p.view, req.Query, &in, s)
+	}
 	if req.Trace {
 		p.Survey = s.describe(p.view)
 	}
@@ -114,7 +118,11 @@ func (r *run) replan(keys []int32, tooFull []ring.HostIndex) (groups []planner.G
 	in.Ranges, in.Class = r.req.ranges(keys), r.req.classes(keys)
 	s := r.executor.surveys.Get().(*survey)
 	defer r.executor.surveys.Put(s)
-	plan := r.executor.planOver(r.view, r.req.Query, &in, s)
+	query := r.req.Query
+	if len(keys) > 0 {
+		query = r.query(keys[0])
+	}
+	plan := r.executor.planOver(r.view, query, &in, s)
 	// The plan counts the keys from 0, as they were given.
 	for _, g := range plan.Groups {
 		for i, k := range g.Keys {

@@ -3,7 +3,10 @@ package executor
 import (
 	"time"
 
+	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
+	"github.com/qosproxy/qosproxy/internal/quorum"
+	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
 // policies are the rules by which an executor judges hosts, hedges and fails over. They are
@@ -20,6 +23,8 @@ type policies struct {
 	mayHedge func(r *run, a *attempt, groups []planner.Group, stressed bool, now int64) NotHedged
 	// mayRetry says how many of so many keys fail-over may ask again.
 	mayRetry func(t *TableState, keys int, reason Reason) int
+	// compare says what the replicas of a key tell together.
+	compare func(answers []partition.Result, columns []schema.Column) (partition.Result, quorum.Outcome)
 	// abandon is told of an attempt all of whose keys others have answered.
 	abandon func(a *attempt)
 
@@ -59,6 +64,7 @@ func defaultPolicies() policies {
 		reachable: func(h *host) bool { return !h.gone.Load() },
 		mayHedge:  (*run).hedgeDenied,
 		mayRetry:  (*TableState).withdrawRetries,
+		compare:   quorum.Compare,
 		abandon:   func(a *attempt) { a.cancel(ErrAnswered) },
 		// Four hedge delays: a host under load answers something in that time.
 		stallAfter:        60 * time.Millisecond,

@@ -85,15 +85,17 @@ func (e *Executor) sendProbe(v *view, h *host, req *Request, keys []partition.Ke
 	defer h.probing.Store(false)
 	ctx, cancel := context.WithTimeout(e.ctx, probeTimeout)
 	defer cancel()
-	delay, _ := req.Table.HedgeDelay(req.Policy, len(keys))
+	query := req.probeQuery(v, h)
+	table := req.Table.of(query)
+	delay, _ := table.HedgeDelay(req.Policy, len(keys))
 	o := &outstanding{
-		host: h, view: v, table: req.Table, kind: KindProbe, keys: len(keys),
-		sentAt: e.now(), within: int64(req.Table.overdueAfter(delay, len(keys))),
+		host: h, view: v, table: table, kind: KindProbe, keys: len(keys),
+		sentAt: e.now(), within: int64(table.overdueAfter(delay, len(keys))),
 	}
 	h.keys.Add(int64(len(keys)))
 	h.add(o)
 	e.metrics.sent[KindProbe].Inc()
-	results, err := e.read(ctx, &SubQuery{Query: req.Query, Host: h.Host, Ring: req.Ring, Keys: keys, Settled: o.settle})
+	results, err := e.read(ctx, &SubQuery{Query: query, Host: h.Host, Ring: req.Ring, Keys: keys, Settled: o.settle})
 	if e.ctx.Err() != nil {
 		return
 	}

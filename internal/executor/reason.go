@@ -38,9 +38,24 @@ const (
 	ReasonOther Reason = "other"
 )
 
+// Why a host does not tell what it has on its own disk; see partition.OwnData. None speaks
+// against the host.
+const (
+	// ReasonRing means that ownership is changing.
+	ReasonRing Reason = "ring"
+	// ReasonRefused means that the host does not allow it, or does not say why it failed.
+	ReasonRefused Reason = "refused"
+	// ReasonSize means that the rows may need several pages.
+	ReasonSize Reason = "size"
+)
+
+// reasonReread means that a key is read through a coordinator, since its replicas do not tell
+// what it holds.
+const reasonReread Reason = "reread"
+
 // readReasons are those of a ReadError.
 var readReasons = []Reason{ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout,
-	ReasonOverloaded, ReasonReadFailure, ReasonInvalid, ReasonOther}
+	ReasonOverloaded, ReasonReadFailure, ReasonInvalid, ReasonOther, ReasonRing, ReasonRefused, ReasonSize}
 
 // ReadError is the failure of a sub-query as a whole, or why one key of it has no
 // answer.
@@ -103,7 +118,7 @@ func verdict(last Reason) partition.Result {
 		return partition.Result{Status: partition.Failed, Err: errReadFailure}
 	case ReasonInvalid:
 		return partition.Result{Status: partition.Failed, Err: errInvalid}
-	case ReasonOther:
+	case ReasonOther, ReasonRing, ReasonRefused, ReasonSize, reasonReread:
 	}
 	return partition.Result{Status: partition.Failed, Err: errOther}
 }
@@ -162,5 +177,5 @@ func reasonOf(err error) Reason {
 // Free reports whether failing for that reason cost the host nothing, so that the next
 // replica may be asked without charging any budget.
 func (r Reason) Free() bool {
-	return r == ReasonUnreachable || r == ReasonDisconnected || r == reasonFull
+	return r == ReasonUnreachable || r == ReasonDisconnected || r == reasonFull || r == reasonReread
 }

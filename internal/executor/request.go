@@ -6,6 +6,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
+	"github.com/qosproxy/qosproxy/internal/quorum"
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
@@ -22,6 +23,9 @@ type Request struct {
 	Ring *ring.Ring
 	// Keys are the partitions to read, without duplicates; Replicas has one entry for each.
 	Keys []partition.Key
+	// Quorum has the keys read by a quorum of their replicas, and compared; nil has them read
+	// through coordinators.
+	Quorum *Quorum
 	// Policy says when a late group is hedged.
 	Policy hedge.Policy
 	// Table is the state of the table, from Executor.Table.
@@ -88,6 +92,9 @@ type Stats struct {
 	// Attempts are the sub-queries in the order they were sent; only with
 	// Request.Trace.
 	Attempts []Attempt
+	// Compared is what became of each key of a Request.Quorum, by its index; None while its
+	// replicas had not decided. Only with Request.Trace.
+	Compared []quorum.Outcome
 	// Err is the *incident.Error of a panic that has ended the lookup; nil otherwise.
 	Err error
 }
@@ -103,6 +110,9 @@ const (
 	KindHedge Kind = "hedge"
 	// KindFailover is an attempt made because another has failed.
 	KindFailover Kind = "failover"
+	// KindReread is an attempt made because the replicas of its keys, asked for their own
+	// data, did not tell what these hold.
+	KindReread Kind = "reread"
 	// KindProbe is a few keys asked of an avoided host to see whether it is healthy, and
 	// to warm it up. It belongs to no lookup and occurs in metrics alone.
 	KindProbe Kind = "probe"
@@ -173,4 +183,6 @@ type Attempt struct {
 	// StatementKeys is how many keys the statement had that this attempt shared with other
 	// lookups; 0 for one of its own.
 	StatementKeys int
+	// OwnData is whether it asked the host for what that has on its own disk, to be compared.
+	OwnData bool
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/quorum"
 )
 
 // take takes an event of an attempt: its end, or early results. Keys that were lost are
@@ -71,7 +72,7 @@ func (r *run) accept(a *attempt, from int, results []partition.Result) {
 		}
 		if res := results[i]; final(res) {
 			a.won = true
-			r.finish(k, res)
+			r.answer(k, res)
 		} else {
 			r.miss(a, k, lostBy(res), res.Err)
 		}
@@ -96,6 +97,10 @@ func (r *run) miss(a *attempt, k int32, reason Reason, err error) {
 	ks := &r.keys[k]
 	a.lost = cmp.Or(a.lost, reason)
 	ks.last, ks.lastErr = reason, nil
+	if why := telltale(reason, err); ks.need > 0 && why != quorum.None {
+		r.reread(k, why)
+		return
+	}
 	if reason == ReasonReadFailure && err != nil {
 		ks.lastErr = err
 		if ks.reread {

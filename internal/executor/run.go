@@ -24,6 +24,8 @@ import (
 //	lost        waiting     its host died, and every other replica is full             headroom.go
 //	waiting     lost        some time has passed                                       headroom.go
 //	lost        done        no replica can be asked: the last reason is the status     failover.go
+//	in-flight   in-flight   one replica of a quorum has answered                       quorum.go
+//	any         lost        its replicas do not tell: it is read by a coordinator      quorum.go
 //	any         done        the deadline passes, or its level cannot be had            finish.go
 //	any         done        the answer of a host made the reader panic                 incident.go
 //
@@ -52,6 +54,8 @@ type run struct {
 	rescueAt, urgentAt int64
 
 	keys []keyState
+	// answers are those of the replicas of each key of a Request.Quorum.
+	answers [][]partition.Result
 	// left is how many keys have no result.
 	left    int
 	pending []*attempt
@@ -77,6 +81,9 @@ type keyState struct {
 	tried uint64
 	// inFlight is how many pending attempts ask the key.
 	inFlight int8
+	// need is how many distinct replicas must answer for their own data, 0 when a coordinator
+	// is asked for the key, and got how many have.
+	need, got int8
 	// reread is set once a replica has failed to read this key alone. full is set
 	// when the replicas that were left were all full, and missed while the key is among
 	// those to be asked again. asked is set once a host was sent the key.
@@ -95,7 +102,8 @@ type keyState struct {
 // # Selection
 //
 // The first success of a key wins, and counts when its Reader hands it on, whatever
-// becomes of the other keys of its group. The attempts of a key go to distinct hosts. A
+// becomes of the other keys of its group. With Request.Quorum a key needs the answers of a
+// quorum of its replicas, or else that of a coordinator. The attempts of a key go to distinct hosts. A
 // group that is late is planned again over the other replicas of its unanswered
 // keys, and so is a hedge after four times the delay. Keys that were lost are planned
 // again at once, as long as they have replicas left. A key ends without an answer when
@@ -151,14 +159,21 @@ func (e *Executor) newRun(ctx context.Context, plan Plan, sink func(int, partiti
 		}
 	}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	if plan.req.Quorum != nil {
+		r.beginQuorum()
+	}
 	return r
 }
 
 // first sends the groups of the plan.
 func (r *run) first(groups []planner.Group) {
 	r.executor.lookups.Add(1)
-	r.req.Table.hedges.Deposit(len(r.req.Keys), len(groups))
-	r.req.Table.retries.Deposit(len(r.req.Keys))
+	asked := len(r.req.Keys)
+	if r.req.Quorum != nil {
+		asked = r.beginRereads(groups)
+	}
+	r.req.Table.hedges.Deposit(asked, len(groups))
+	r.req.Table.retries.Deposit(asked)
 	var refused []int32
 	for _, g := range groups {
 		if r.view.hosts[g.Host].reserve(len(g.Keys)) {
@@ -173,6 +188,7 @@ func (r *run) first(groups []planner.Group) {
 	if len(refused) > 0 {
 		r.failover(refused, reasonFull)
 	}
+	r.failoverLost()
 	if r.req.Policy.Always() {
 		r.hedgeDue()
 	}

@@ -61,7 +61,9 @@ const secondHedge = 4
 func (r *run) send(host ring.HostIndex, keys []int32, kind Kind) {
 	h, now := r.view.hosts[host], r.executor.now()
 	a := &attempt{kind: kind, asked: keys, keys: keys, open: len(keys), hedgeAt: unset, trace: -1, over: r.ctx, to: r.events}
-	delay, ok := r.req.Table.HedgeDelay(r.req.Policy, len(keys))
+	query := r.query(keys[0])
+	table := r.req.Table.of(query)
+	delay, ok := table.HedgeDelay(r.req.Policy, len(keys))
 	switch {
 	case ok && kind != KindHedge:
 		a.delay = int64(delay)
@@ -71,11 +73,11 @@ func (r *run) send(host ring.HostIndex, keys []int32, kind Kind) {
 		a.hedgeAt = now + a.delay
 	}
 	a.sent = &outstanding{
-		host: h, view: r.view, table: r.req.Table, kind: kind, keys: len(keys),
-		sentAt: now, within: int64(r.req.Table.overdueAfter(delay, len(keys))), traceID: r.req.TraceID,
+		host: h, view: r.view, table: table, kind: kind, keys: len(keys),
+		sentAt: now, within: int64(table.overdueAfter(delay, len(keys))), traceID: r.req.TraceID,
 	}
 	a.query = SubQuery{
-		Query: r.req.Query, Host: h.Host, Ring: r.req.Ring, Keys: make([]partition.Key, len(keys)), Settled: a.sent.settle,
+		Query: query, Host: h.Host, Ring: r.req.Ring, Keys: make([]partition.Key, len(keys)), Settled: a.sent.settle,
 		Early: a,
 	}
 	for i, k := range keys {
@@ -101,7 +103,7 @@ func (r *run) count(a *attempt) {
 		r.stats.Hedges++
 	case KindFailover:
 		r.stats.Failovers++
-	case KindFirst, KindProbe, KindCoalesced:
+	case KindFirst, KindReread, KindProbe, KindCoalesced:
 	}
 	r.executor.metrics.sent[a.kind].Inc()
 	if !r.req.Trace {
@@ -114,6 +116,7 @@ func (r *run) count(a *attempt) {
 	}
 	r.stats.Attempts = append(r.stats.Attempts, Attempt{
 		Host: a.query.Host.Addr, Kind: a.kind, Keys: a.keys, Start: time.Duration(a.sent.sentAt - r.begin), HedgeAfter: hedgeAfter,
+		OwnData: a.query.Consistency == partition.OwnData,
 	})
 }
 

@@ -168,11 +168,11 @@ func (h *host) clear(now int64, why string) {
 // host refuses as invalid does not, nor does a single key it cannot read.
 func (o *outstanding) ejects(r Reason) bool {
 	switch r {
-	case ReasonInvalid:
+	case ReasonInvalid, ReasonRing, ReasonRefused, ReasonSize:
 		return false
 	case ReasonReadFailure:
 		return o.keys > 1
-	case ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout, ReasonOverloaded, ReasonOther, reasonFull:
+	case ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout, ReasonOverloaded, ReasonOther, reasonFull, reasonReread:
 	}
 	return true
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/qosproxy/qosproxy/internal/hedge"
+	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
 // TableState is what the executor remembers of one table: how long its groups
@@ -24,6 +25,11 @@ type tableMemory struct {
 	// late is the recent share of first attempts that reached their hedge delay,
 	// as the bits of a float64.
 	late atomic.Uint64
+	// own is of reads of hosts' own data, of which only the latencies are used: they are far
+	// shorter than those of coordinators, which would else be overdue at once.
+	own *TableState
+	// quorum counts what became of keys that were to be read by their replicas.
+	quorum quorumCounts
 }
 
 // What fail-over may spend: half of the keys asked, so that one dead host of
@@ -54,7 +60,10 @@ func (e *Executor) Table(name string, hedgeBudget float64) *TableState {
 			}
 			continue
 		}
-		next.tableMemory = &tableMemory{retries: hedge.NewPool(hedge.Limits{Ratio: retryRatio, Burst: retryBurst, Floor: retryFloor})}
+		next.tableMemory = &tableMemory{
+			retries: hedge.NewPool(hedge.Limits{Ratio: retryRatio, Burst: retryBurst, Floor: retryFloor}),
+			own:     &TableState{tableMemory: new(tableMemory)},
+		}
 		if _, taken := e.tables.LoadOrStore(name, next); !taken {
 			return next
 		}
@@ -81,6 +90,14 @@ func (t *tableMemory) noteLate(late bool) {
 
 // lateShare is the share of recent first attempts that reached their hedge delay, 0 to 1.
 func (t *tableMemory) lateShare() float64 { return math.Float64frombits(t.late.Load()) }
+
+// of returns the state that has the latencies of a query.
+func (t *TableState) of(q *Query) *TableState {
+	if q.Consistency == partition.OwnData {
+		return t.own
+	}
+	return t
+}
 
 // HedgeDelay returns after how long a group of this size is hedged under a policy; 0 for at
 // once, false for never.

@@ -19,6 +19,10 @@ type Plan struct {
 	Groups   []Group `json:"groups"`
 	Hosts    []Host  `json:"hosts"`
 	Stressed bool    `json:"stressed"`
+	// Quorum is set when a quorum of the replicas of each key is asked, which the proxy
+	// compares; Fallback is why that is not done on a table that is set up for it.
+	Quorum   bool   `json:"quorum,omitempty"`
+	Fallback string `json:"fallback,omitempty"`
 	// StatementCostMS and KeyCostMS are in milliseconds, nil until they are known;
 	// GroupSize is in keys, 0 while the planner decides by the number of keys.
 	StatementCostMS *float64 `json:"statement_cost_ms,omitempty"`
@@ -41,6 +45,10 @@ type Key struct {
 	Token    string   `json:"token"`
 	Replicas []string `json:"replicas"`
 	Group    *int32   `json:"group"`
+	// Groups are all that ask the key, where a quorum of its replicas is asked, and Compared
+	// is what these told together, such as matched.
+	Groups   []int32 `json:"groups,omitempty"`
+	Compared string  `json:"compared,omitempty"`
 }
 
 // Group is the keys that one host is asked for, by their positions.
@@ -72,16 +80,22 @@ type Attempt struct {
 	// HedgeAfterMS is null when the attempt is never hedged.
 	HedgeAfterMS *float64 `json:"hedge_after_ms"`
 	NotHedged    string   `json:"not_hedged,omitempty"`
+	// OwnData is set when the host was asked for what it has on its own disk.
+	OwnData bool `json:"own_data,omitempty"`
 }
 
 // NewPlan returns a plan, which has nothing in it when p is nil.
 func NewPlan(p *qosproxyv1.Plan) Plan {
 	out := Plan{
-		Keys: []Key{}, Groups: []Group{}, Hosts: []Host{}, Stressed: p.GetStressed(),
+		Keys: []Key{}, Groups: []Group{}, Hosts: []Host{}, Stressed: p.GetStressed(), Quorum: p.GetQuorum(), Fallback: p.GetFallback(),
 		StatementCostMS: optional(p.GetStatementCost()), KeyCostMS: optional(p.GetKeyCost()), GroupSize: p.GetGroupSize(),
 	}
 	for _, k := range p.GetKeys() {
-		out.Keys = append(out.Keys, Key{strconv.FormatInt(k.GetToken(), 10), append([]string{}, k.GetReplicas()...), k.Group})
+		key := Key{Token: strconv.FormatInt(k.GetToken(), 10), Replicas: append([]string{}, k.GetReplicas()...), Group: k.Group, Compared: k.GetCompared()}
+		if p.GetQuorum() {
+			key.Groups = k.GetGroups()
+		}
+		out.Keys = append(out.Keys, key)
 	}
 	for _, g := range p.GetGroups() {
 		h := g.GetHost()
@@ -106,7 +120,7 @@ func New(e *qosproxyv1.Explanation) *Explanation {
 	for _, a := range e.GetAttempts() {
 		out.Attempts = append(out.Attempts, Attempt{
 			a.GetHost(), Word(a.GetKind()), append([]int32{}, a.GetKeys()...), millis(a.GetStart()), millis(a.GetEnd()), Word(a.GetOutcome()), a.GetError(),
-			optional(a.GetHedgeAfter()), a.GetNotHedged()})
+			optional(a.GetHedgeAfter()), a.GetNotHedged(), a.GetOwnData()})
 	}
 	return out
 }

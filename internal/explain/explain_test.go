@@ -55,3 +55,20 @@ func TestExplanationAsJSON(t *testing.T) {
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"keys": [], "groups": [], "hosts": [], "stressed": false}`, string(body))
 }
+
+func TestAQuorumOfReplicasAsJSON(t *testing.T) {
+	group := int32(0)
+	plan := &qosproxyv1.Plan{Quorum: true, Keys: []*qosproxyv1.PlannedKey{{Token: 1, Group: &group, Groups: []int32{0, 1}, Compared: "matched"}}}
+	body, err := json.Marshal(New(&qosproxyv1.Explanation{Plan: plan, Attempts: []*qosproxyv1.Attempt{{
+		Host: "h", Kind: qosproxyv1.AttemptKind_ATTEMPT_KIND_REREAD, Outcome: qosproxyv1.AttemptOutcome_ATTEMPT_OUTCOME_WON, OwnData: true,
+	}}}))
+	require.NoError(t, err)
+	assert.JSONEq(t, `{
+		"keys": [{"token": "1", "replicas": [], "group": 0, "groups": [0, 1], "compared": "matched"}], "groups": [], "hosts": [],
+		"stressed": false, "quorum": true,
+		"attempts": [{"host": "h", "kind": "reread", "keys": [], "start_ms": 0, "end_ms": 0, "outcome": "won", "hedge_after_ms": null, "own_data": true}]
+		}`, string(body))
+	body, err = json.Marshal(NewPlan(&qosproxyv1.Plan{Fallback: "fallback_ring"}))
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"keys": [], "groups": [], "hosts": [], "stressed": false, "fallback": "fallback_ring"}`, string(body))
+}

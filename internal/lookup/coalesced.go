@@ -12,6 +12,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/incident"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
+	"github.com/qosproxy/qosproxy/internal/quorum"
 )
 
 // waiting is a lookup some of whose keys another one reads.
@@ -141,6 +142,12 @@ func (w *waiting) add(done executor.Stats, groups []planner.Group, keys []int32,
 	w.done.Failovers += done.Failovers
 	if !w.req.Trace {
 		return
+	}
+	for i, outcome := range done.Compared {
+		if w.done.Compared == nil {
+			w.done.Compared = make([]quorum.Outcome, len(w.req.Keys))
+		}
+		w.done.Compared[keys[i]] = outcome
 	}
 	for _, g := range groups {
 		g.Keys = pick(keys, g.Keys)

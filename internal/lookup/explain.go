@@ -27,15 +27,13 @@ func deadlines(ctx context.Context, req *Request, start time.Time) (hard, soft t
 // asks of whom.
 func (r *resolved) describe(groups []planner.Group, seen *executor.Survey) *Plan {
 	snapshot := r.read.Ring
-	group := make([]int, len(r.keys.distinct))
-	for u := range group {
-		group[u] = -1
-	}
-	out := &Plan{Keys: make([]PlannedKey, len(r.Keys)), Groups: make([]PlannedGroup, len(groups)), Stressed: seen.Stressed, Size: seen.Size}
+	asking := make([][]int, len(r.keys.distinct))
+	out := &Plan{Keys: make([]PlannedKey, len(r.Keys)), Groups: make([]PlannedGroup, len(groups)), Stressed: seen.Stressed, Size: seen.Size,
+		Quorum: r.read.Quorum != nil, Fallback: r.fallback}
 	for g, planned := range groups {
 		out.Groups[g].Host = snapshot.Host(planned.Host)
 		for _, u := range planned.Keys {
-			group[u] = g
+			asking[u] = append(asking[u], g)
 			out.Groups[g].Keys = append(out.Groups[g].Keys, r.keys.first[u])
 		}
 	}
@@ -43,7 +41,10 @@ func (r *resolved) describe(groups []planner.Group, seen *executor.Survey) *Plan
 	for i := range r.Keys {
 		planned := PlannedKey{Group: -1}
 		if u := r.keys.of[i]; u != unread {
-			planned.Token, planned.Group = r.tokens[u], group[u]
+			planned.Token, planned.Groups = r.tokens[u], asking[u]
+			if len(asking[u]) > 0 {
+				planned.Group = asking[u][0]
+			}
 		} else {
 			planned.Token = ring.Token(r.Keys[i].Routing())
 		}
@@ -69,7 +70,7 @@ func (r *resolved) attempts(done *reading) []Attempt {
 	out := make([]Attempt, len(done.Attempts))
 	for i, a := range done.Attempts {
 		out[i] = Attempt{Host: a.Host, Kind: a.Kind, Start: began + a.Start, End: began + a.End, Outcome: a.Outcome, Err: a.Err,
-			HedgeAfter: a.HedgeAfter, NotHedged: a.NotHedged, StatementKeys: a.StatementKeys}
+			HedgeAfter: a.HedgeAfter, NotHedged: a.NotHedged, StatementKeys: a.StatementKeys, OwnData: a.OwnData}
 		for _, u := range a.Keys {
 			out[i].Keys = append(out[i].Keys, r.keys.first[u])
 		}

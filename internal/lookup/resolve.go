@@ -9,6 +9,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
+	"github.com/qosproxy/qosproxy/internal/quorum"
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
@@ -23,6 +24,8 @@ type resolved struct {
 	// read asks for the distinct keys.
 	read  executor.Request
 	query executor.Query
+	// fallback is why keys that are to be read by their replicas are not; None otherwise.
+	fallback quorum.Outcome
 }
 
 // resolve checks a request and looks up what it takes to answer it. The error is an *Error.
@@ -88,6 +91,9 @@ func (s *Service) resolve(req *Request) (*resolved, error) {
 		r.tokens[i] = ring.Token(k.Routing())
 		r.read.Ranges[i] = placement.Range(r.tokens[i])
 		r.read.Replicas[i] = placement.LocalAt(r.read.Ranges[i])
+	}
+	if settings.QuorumReads {
+		r.read.Quorum, r.fallback = s.quorum(r)
 	}
 	return r, nil
 }

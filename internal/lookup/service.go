@@ -11,11 +11,12 @@ import (
 	"github.com/qosproxy/qosproxy/internal/hotkeys"
 	"github.com/qosproxy/qosproxy/internal/incident"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/quorum"
 	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Config is what a Service works with. Every field but LocalRack, HotKeys and
+// Config is what a Service works with. Every field but OwnData, LocalRack, HotKeys and
 // Incidents is required.
 type Config struct {
 	// Tables are the tables that may be read until SetTables says otherwise.
@@ -26,6 +27,9 @@ type Config struct {
 	Schema func() *schema.Schema
 	// Executor asks the hosts.
 	Executor *executor.Executor
+	// OwnData returns which hosts of a ring may be asked for their own data of a table, by
+	// index, or nil and why none may; nil if none ever may.
+	OwnData func(*ring.Ring, *schema.Table) ([]bool, quorum.Outcome)
 	// LocalRack is the rack whose replicas are preferred; empty prefers none.
 	LocalRack string
 	// HotKeys counts which keys are asked for most.
@@ -152,6 +156,9 @@ func (s *Service) run(ctx context.Context, req *Request, emit func(int, partitio
 	if hot := req.Table.Settings.hot; hot != nil {
 		hot.Observe(r.keys.distinct)
 	}
+	if r.fallback != quorum.None {
+		r.read.Table.CountQuorum(r.fallback, len(r.read.Keys))
+	}
 	done := s.read(ctx, r, newMerge(r, soft, emit))
 	var sent []Attempt
 	if r.read.Trace {
@@ -175,6 +182,7 @@ func (s *Service) run(ctx context.Context, req *Request, emit func(int, partitio
 	}}
 	if req.Trace {
 		resp.Plan = r.describe(done.groups, done.survey)
+		r.describeCompared(resp.Plan, done.Compared)
 		resp.Attempts = sent
 		resp.Deadline, resp.SoftDeadline = deadlines(ctx, req, r.start)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/hotkeys"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
+	"github.com/qosproxy/qosproxy/internal/quorum"
 	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
@@ -43,6 +44,9 @@ type Settings struct {
 	MaxRowsPerKey int
 	// MaxResponseBytes is the most bytes of cells in one answer.
 	MaxResponseBytes int
+	// QuorumReads has keys at LOCAL_QUORUM, and at QUORUM in a single datacenter, read by
+	// a quorum of their replicas and compared, where that gives the same answers.
+	QuorumReads bool
 	// Coalesce says which reads are shared with other lookups.
 	Coalesce coalesce.Mode
 	// Alone keeps sub-queries from sharing statements with those of other lookups.
@@ -186,6 +190,9 @@ type Attempt struct {
 	// StatementKeys is how many keys the statement had that it shared with other lookups; 0
 	// for one of its own.
 	StatementKeys int
+	// OwnData is whether it asked the host for what that has on its own disk, to be compared
+	// with what other replicas have.
+	OwnData bool
 }
 
 // Plan is how a lookup would be asked at this moment.
@@ -201,6 +208,12 @@ type Plan struct {
 	Stressed bool
 	// Size is how many keys a group may have, and what it rests on.
 	Size executor.GroupSize
+	// Quorum is set when each key is in the groups of a quorum of its replicas, which are
+	// asked for their own data.
+	Quorum bool
+	// Fallback is why all keys are read through coordinators instead, on a table with
+	// QuorumReads; None otherwise.
+	Fallback quorum.Outcome
 }
 
 // PlannedHost is a replica of some key of a plan.
@@ -217,9 +230,14 @@ type PlannedKey struct {
 	Token int64
 	// Replicas are all replicas in ring order.
 	Replicas []ring.Host
-	// Group is the index of the group that asks the key; -1 when no host can be
+	// Group is the index of the first group that asks the key; -1 when no host can be
 	// asked, the key is shed, or another lookup has asked it.
 	Group int
+	// Groups are the indices of all groups that ask the key.
+	Groups []int
+	// Compared is what became of the key when it was read by its replicas; None in a plan
+	// alone, and when their answers were not compared.
+	Compared quorum.Outcome
 }
 
 // PlannedGroup is one group of a plan.

@@ -92,6 +92,12 @@ type Row [][]byte
 // there are is said by the configuration and by the reader, which refuse any other.
 type Level string
 
+// OwnData is no level of CQL: a host answers with what it has on its own disk, or not at all.
+// Each row then has, after its cells, two for each of its Versioned columns in order: when it
+// was written in microseconds (a bigint), and the seconds until it expires (an int, null for
+// never). A null cell has null for both.
+const OwnData Level = "OWN_DATA"
+
 // LevelOf returns the level of that name, in any case.
 func LevelOf(name string) Level { return Level(strings.ToUpper(name)) }
 
@@ -107,8 +113,21 @@ func (l Level) Required(replicas int) int {
 		return replicas/2 + 1
 	case "ALL":
 		return replicas
+	case OwnData:
 	}
 	return 1
+}
+
+// Versioned returns those columns of which a read of OwnData tells when they were written: all
+// that are not part of a key.
+func Versioned(columns []schema.Column) []schema.Column {
+	var out []schema.Column
+	for _, c := range columns {
+		if c.Kind == schema.Regular {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // Query is what a lookup reads from every partition.

@@ -45,6 +45,11 @@ type Table struct {
 	// Columns are all columns in the order of SELECT *: partition key,
 	// clustering, then static and regular columns by name.
 	Columns []Column
+	// View is whether it is a materialized view.
+	View bool
+	// NoSpeculation is whether its speculative_retry is NONE, so that no coordinator asks
+	// a second replica because the first is late.
+	NoSpeculation bool
 
 	byName map[string]int
 }

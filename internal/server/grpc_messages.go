@@ -128,7 +128,7 @@ func explanationOf(resp *lookup.Response) (*qosproxyv1.Explanation, error) {
 		}
 		attempt := &qosproxyv1.Attempt{
 			Host: a.Host, Kind: kind, Keys: positionsOf(a.Keys), Start: durationpb.New(a.Start), End: durationpb.New(a.End),
-			Outcome: outcome, Error: string(a.Err), NotHedged: string(a.NotHedged),
+			Outcome: outcome, Error: string(a.Err), NotHedged: string(a.NotHedged), OwnData: a.OwnData,
 		}
 		if a.HedgeAfter >= 0 {
 			attempt.HedgeAfter = durationpb.New(a.HedgeAfter)
@@ -152,6 +152,7 @@ func planOf(p *lookup.Plan) *qosproxyv1.Plan {
 			group := int32(k.Group)
 			planned.Group = &group
 		}
+		planned.Groups, planned.Compared = positionsOf(k.Groups), k.Compared.String()
 		out.Keys = append(out.Keys, planned)
 	}
 	for _, g := range p.Groups {
@@ -160,7 +161,7 @@ func planOf(p *lookup.Plan) *qosproxyv1.Plan {
 	for _, h := range p.Hosts {
 		out.Hosts = append(out.Hosts, &qosproxyv1.PlannedHost{Host: hostOf(h.Host), Avoided: string(h.Avoided)})
 	}
-	out.Stressed = p.Stressed
+	out.Stressed, out.Quorum, out.Fallback = p.Stressed, p.Quorum, p.Fallback.String()
 	out.GroupSize = int32(min(p.Size.Keys, math.MaxInt32))
 	if p.Size.KeyCost > 0 {
 		out.StatementCost, out.KeyCost = durationpb.New(p.Size.StatementCost), durationpb.New(p.Size.KeyCost)

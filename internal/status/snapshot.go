@@ -56,6 +56,19 @@ type Table struct {
 	Level   int    `json:"rung,omitempty"`
 	GivesUp string `json:"gives_up,omitempty"`
 	Cost
+	// QuorumReads is nil for a table whose replicas were never to be asked for their own data.
+	QuorumReads *QuorumReads `json:"quorum_reads,omitempty"`
+}
+
+// QuorumReads is what became of the keys of a table with quorum_reads: replicas.
+type QuorumReads struct {
+	// Keys are how many have ended with each outcome.
+	Keys map[string]uint64 `json:"keys"`
+	// Again is the recent share of the keys asked of their replicas that were read again
+	// through a coordinator, 0 to 1.
+	Again float64 `json:"read_again_ratio"`
+	// Closed is why no host is asked for its own data at the moment; empty when hosts are.
+	Closed string `json:"closed,omitempty"`
 }
 
 // Cost is what reads of a table cost, as learned from answers, and the size of groups that

@@ -24,6 +24,9 @@ type Lookup struct {
 	Hosts []Host
 	// Stressed is set when so much was late that it was taken for load.
 	Stressed bool
+	// Fallback is why no replicas were asked for their own data although the table is set up
+	// for it, in one word; empty otherwise.
+	Fallback string
 	// GroupSize is how many keys a group may have; 0 for what the planner chooses.
 	// StatementCost and KeyCost are what it rests on; 0 for not known.
 	GroupSize              int
@@ -48,6 +51,11 @@ type Key struct {
 	// Group is the index of the group that asks it; -1 for none: it was shed, no
 	// replica can be asked, or an attempt that another lookup made has its position.
 	Group int
+	// Groups are all groups that ask it; nil for Group alone.
+	Groups []int
+	// Compared is what its replicas told together, in one word; empty when they were not
+	// asked for their own data.
+	Compared string
 }
 
 // Group is one sub-query of a plan.
@@ -68,7 +76,7 @@ type Host struct {
 type Attempt struct {
 	// Host is the address that was asked; empty for an attempt of another lookup.
 	Host string
-	// Kind is first, hedge, failover or, by another lookup, coalesced.
+	// Kind is first, hedge, failover, reread or, by another lookup, coalesced.
 	Kind string
 	// Keys are the positions of its keys.
 	Keys []int
@@ -188,6 +196,9 @@ func (d *drawing) hosts() {
 		}
 		d.line(d.faint(text + "."))
 	}
+	if d.lookup.Fallback != "" {
+		d.line("Read through coordinators: " + d.lookup.Fallback + ".")
+	}
 	if d.lookup.Stressed {
 		d.line(d.paint("Too many hosts are late: taken for load, nothing is hedged.", terminal.Yellow))
 	}
@@ -215,8 +226,13 @@ func (d *drawing) groups() {
 			g = nobody
 		}
 		of[g] = append(of[g], i)
+		for _, more := range k.Groups {
+			if more != g && more >= 0 && more < len(d.lookup.Groups) {
+				of[more] = append(of[more], i)
+			}
+		}
 		names = max(names, terminal.Width(printable(k.Name)))
-		replicas = max(replicas, terminal.Width(d.short(k.Replicas)))
+		replicas = max(replicas, terminal.Width(d.replicas(&k)))
 	}
 	names = min(max(names, len("KEY")), max(d.width-4-2-tokens-2-replicas, 12))
 	d.line("")
@@ -242,9 +258,17 @@ func (d *drawing) groups() {
 		for _, i := range of[g] {
 			k := d.lookup.Keys[i]
 			d.line(fmt.Sprintf("    %s  %s  %s", pad(terminal.Fit(printable(k.Name), names), names),
-				d.faint(fmt.Sprintf("%*d", tokens, k.Token)), d.short(k.Replicas)))
+				d.faint(fmt.Sprintf("%*d", tokens, k.Token)), d.replicas(&k)))
 		}
 	}
+}
+
+// replicas names those of a key, and says what they told together.
+func (d *drawing) replicas(k *Key) string {
+	if k.Compared == "" {
+		return d.short(k.Replicas)
+	}
+	return d.short(k.Replicas) + "  " + k.Compared
 }
 
 // short names hosts by their letters.

@@ -172,3 +172,30 @@ func TestReadsOfOtherLookupsAreNamed(t *testing.T) {
 	assert.Regexp(t, `(?m)^coalesced +1 `, out.String())
 	assert.NotContains(t, out.String(), "nobody")
 }
+
+func TestAQuorumOfReplicasIsDrawn(t *testing.T) {
+	l := &Lookup{
+		Hosts: six, Groups: []Group{{six[0].Addr}, {six[1].Addr}}, Elapsed: 5 * ms,
+		Keys: []Key{
+			{Name: "sku-1", Replicas: replicas(0, 1, 3), Group: 0, Groups: []int{0, 1}, Compared: "matched"},
+			{Name: strings.Repeat("a-long-key", 9), Replicas: replicas(0, 1, 3), Group: 0, Groups: []int{0, 1}, Compared: "fallback_absent"},
+		},
+		Attempts: []Attempt{
+			{Host: six[0].Addr, Kind: "first", Keys: []int{0, 1}, End: ms, HedgeAfter: 15 * ms, Outcome: "won"},
+			{Host: six[1].Addr, Kind: "first", Keys: []int{0, 1}, End: ms, HedgeAfter: 15 * ms, Outcome: "won"},
+			{Host: six[3].Addr, Kind: "reread", Keys: []int{1}, Start: ms, End: 5 * ms, HedgeAfter: 15 * ms, Outcome: "won"},
+		},
+	}
+	var out bytes.Buffer
+	require.NoError(t, Draw(&out, l, Options{Width: 80}))
+	assert.Equal(t, 2, strings.Count(out.String(), "sku-1"), "once for each group")
+	assert.Equal(t, 2, strings.Count(out.String(), "A B D  fallback_absent"))
+	assert.Contains(t, out.String(), "└ D")
+	for line := range strings.Lines(out.String()) {
+		assert.LessOrEqual(t, terminal.Width(strings.TrimRight(line, "\n")), 80, line)
+	}
+	l = &Lookup{Hosts: six, Fallback: "fallback_ring"}
+	out.Reset()
+	require.NoError(t, Draw(&out, l, Options{Width: 80}))
+	assert.Contains(t, out.String(), "Read through coordinators: fallback_ring.")
+}

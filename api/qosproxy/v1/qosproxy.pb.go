@@ -169,6 +169,8 @@ const (
 	AttemptKind_ATTEMPT_KIND_FAILOVER AttemptKind = 3
 	// None was: another lookup was reading the keys.
 	AttemptKind_ATTEMPT_KIND_COALESCED AttemptKind = 4
+	// The replicas of its keys did not tell together what these hold.
+	AttemptKind_ATTEMPT_KIND_REREAD AttemptKind = 5
 )
 
 // Enum value maps for AttemptKind.
@@ -179,6 +181,7 @@ var (
 		2: "ATTEMPT_KIND_HEDGE",
 		3: "ATTEMPT_KIND_FAILOVER",
 		4: "ATTEMPT_KIND_COALESCED",
+		5: "ATTEMPT_KIND_REREAD",
 	}
 	AttemptKind_value = map[string]int32{
 		"ATTEMPT_KIND_UNSPECIFIED": 0,
@@ -186,6 +189,7 @@ var (
 		"ATTEMPT_KIND_HEDGE":       2,
 		"ATTEMPT_KIND_FAILOVER":    3,
 		"ATTEMPT_KIND_COALESCED":   4,
+		"ATTEMPT_KIND_REREAD":      5,
 	}
 )
 
@@ -1840,7 +1844,13 @@ type Plan struct {
 	KeyCost *durationpb.Duration `protobuf:"bytes,6,opt,name=key_cost,json=keyCost,proto3" json:"key_cost,omitempty"`
 	// How many keys a group may have, by these costs or by max_keys_per_group; 0 while
 	// the planner decides by the number of keys.
-	GroupSize     int32 `protobuf:"varint,7,opt,name=group_size,json=groupSize,proto3" json:"group_size,omitempty"`
+	GroupSize int32 `protobuf:"varint,7,opt,name=group_size,json=groupSize,proto3" json:"group_size,omitempty"`
+	// Whether the replicas are asked for their own data, which the proxy compares: each key
+	// is then in the groups of a quorum of its replicas.
+	Quorum bool `protobuf:"varint,8,opt,name=quorum,proto3" json:"quorum,omitempty"`
+	// Why all keys are read through coordinators although the table has
+	// quorum_reads: replicas, such as fallback_ring; empty otherwise.
+	Fallback      string `protobuf:"bytes,9,opt,name=fallback,proto3" json:"fallback,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1924,6 +1934,20 @@ func (x *Plan) GetGroupSize() int32 {
 	return 0
 }
 
+func (x *Plan) GetQuorum() bool {
+	if x != nil {
+		return x.Quorum
+	}
+	return false
+}
+
+func (x *Plan) GetFallback() string {
+	if x != nil {
+		return x.Fallback
+	}
+	return ""
+}
+
 // PlannedHost is a replica of some key of a plan.
 type PlannedHost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1990,9 +2014,15 @@ type PlannedKey struct {
 	Token int64 `protobuf:"zigzag64,1,opt,name=token,proto3" json:"token,omitempty"`
 	// The addresses of all replicas, in ring order.
 	Replicas []string `protobuf:"bytes,2,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	// The position in Plan.groups of the group that asks the key; unset when no
+	// The position in Plan.groups of the first group that asks the key; unset when no
 	// host can be asked for it, or it is shed.
-	Group         *int32 `protobuf:"varint,3,opt,name=group,proto3,oneof" json:"group,omitempty"`
+	Group *int32 `protobuf:"varint,3,opt,name=group,proto3,oneof" json:"group,omitempty"`
+	// The positions of all groups that ask the key.
+	Groups []int32 `protobuf:"varint,4,rep,packed,name=groups,proto3" json:"groups,omitempty"`
+	// What the replicas told together, of a lookup that has asked them for their own data:
+	// matched, mismatched (they differ), fallback_absent (none has a row, or some cell) or
+	// another reason for which the key was read through a coordinator. Empty otherwise.
+	Compared      string `protobuf:"bytes,5,opt,name=compared,proto3" json:"compared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2046,6 +2076,20 @@ func (x *PlannedKey) GetGroup() int32 {
 		return *x.Group
 	}
 	return 0
+}
+
+func (x *PlannedKey) GetGroups() []int32 {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *PlannedKey) GetCompared() string {
+	if x != nil {
+		return x.Compared
+	}
+	return ""
 }
 
 // PlannedGroup is one sub-query of a plan.
@@ -2127,7 +2171,10 @@ type Attempt struct {
 	// hedge budget was spent), load (so much was late that hedges would have added to
 	// it), deadline (too little time was left) or replicas (every other one had been
 	// asked, or had too many answers outstanding). Empty when they were, or it was not late.
-	NotHedged     string `protobuf:"bytes,9,opt,name=not_hedged,json=notHedged,proto3" json:"not_hedged,omitempty"`
+	NotHedged string `protobuf:"bytes,9,opt,name=not_hedged,json=notHedged,proto3" json:"not_hedged,omitempty"`
+	// Whether it asked the host for what that has on its own disk, to be compared with what
+	// other replicas of its keys have.
+	OwnData       bool `protobuf:"varint,10,opt,name=own_data,json=ownData,proto3" json:"own_data,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2223,6 +2270,13 @@ func (x *Attempt) GetNotHedged() string {
 		return x.NotHedged
 	}
 	return ""
+}
+
+func (x *Attempt) GetOwnData() bool {
+	if x != nil {
+		return x.OwnData
+	}
+	return false
 }
 
 // Host is one node of the cluster.
@@ -2425,7 +2479,7 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\x04plan\x18\x01 \x01(\v2\x11.qosproxy.v1.PlanR\x04plan\x120\n" +
 	"\battempts\x18\x02 \x03(\v2\x14.qosproxy.v1.AttemptR\battempts\x125\n" +
 	"\bdeadline\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12>\n" +
-	"\rsoft_deadline\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\fsoftDeadline\"\xc9\x02\n" +
+	"\rsoft_deadline\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\fsoftDeadline\"\xfd\x02\n" +
 	"\x04Plan\x12+\n" +
 	"\x04keys\x18\x01 \x03(\v2\x17.qosproxy.v1.PlannedKeyR\x04keys\x121\n" +
 	"\x06groups\x18\x02 \x03(\v2\x19.qosproxy.v1.PlannedGroupR\x06groups\x12.\n" +
@@ -2434,19 +2488,23 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\x0estatement_cost\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\rstatementCost\x124\n" +
 	"\bkey_cost\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\akeyCost\x12\x1d\n" +
 	"\n" +
-	"group_size\x18\a \x01(\x05R\tgroupSize\"N\n" +
+	"group_size\x18\a \x01(\x05R\tgroupSize\x12\x16\n" +
+	"\x06quorum\x18\b \x01(\bR\x06quorum\x12\x1a\n" +
+	"\bfallback\x18\t \x01(\tR\bfallback\"N\n" +
 	"\vPlannedHost\x12%\n" +
 	"\x04host\x18\x01 \x01(\v2\x11.qosproxy.v1.HostR\x04host\x12\x18\n" +
-	"\aavoided\x18\x02 \x01(\tR\aavoided\"c\n" +
+	"\aavoided\x18\x02 \x01(\tR\aavoided\"\x97\x01\n" +
 	"\n" +
 	"PlannedKey\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x12R\x05token\x12\x1a\n" +
 	"\breplicas\x18\x02 \x03(\tR\breplicas\x12\x19\n" +
-	"\x05group\x18\x03 \x01(\x05H\x00R\x05group\x88\x01\x01B\b\n" +
+	"\x05group\x18\x03 \x01(\x05H\x00R\x05group\x88\x01\x01\x12\x16\n" +
+	"\x06groups\x18\x04 \x03(\x05R\x06groups\x12\x1a\n" +
+	"\bcompared\x18\x05 \x01(\tR\bcomparedB\b\n" +
 	"\x06_group\"I\n" +
 	"\fPlannedGroup\x12%\n" +
 	"\x04host\x18\x01 \x01(\v2\x11.qosproxy.v1.HostR\x04host\x12\x12\n" +
-	"\x04keys\x18\x02 \x03(\x05R\x04keys\"\xe5\x02\n" +
+	"\x04keys\x18\x02 \x03(\x05R\x04keys\"\x80\x03\n" +
 	"\aAttempt\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12,\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x18.qosproxy.v1.AttemptKindR\x04kind\x12\x12\n" +
@@ -2458,7 +2516,9 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\vhedge_after\x18\b \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"hedgeAfter\x12\x1d\n" +
 	"\n" +
-	"not_hedged\x18\t \x01(\tR\tnotHedged\"\x96\x01\n" +
+	"not_hedged\x18\t \x01(\tR\tnotHedged\x12\x19\n" +
+	"\bown_data\x18\n" +
+	" \x01(\bR\aownData\"\x96\x01\n" +
 	"\x04Host\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x1e\n" +
@@ -2480,13 +2540,14 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\x16KEY_STATUS_UNAVAILABLE\x10\x04\x12\x13\n" +
 	"\x0fKEY_STATUS_SHED\x10\x05\x12\x18\n" +
 	"\x14KEY_STATUS_TOO_LARGE\x10\x06\x12\x15\n" +
-	"\x11KEY_STATUS_FAILED\x10\a*\x92\x01\n" +
+	"\x11KEY_STATUS_FAILED\x10\a*\xab\x01\n" +
 	"\vAttemptKind\x12\x1c\n" +
 	"\x18ATTEMPT_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12ATTEMPT_KIND_FIRST\x10\x01\x12\x16\n" +
 	"\x12ATTEMPT_KIND_HEDGE\x10\x02\x12\x19\n" +
 	"\x15ATTEMPT_KIND_FAILOVER\x10\x03\x12\x1a\n" +
-	"\x16ATTEMPT_KIND_COALESCED\x10\x04*\xbc\x01\n" +
+	"\x16ATTEMPT_KIND_COALESCED\x10\x04\x12\x17\n" +
+	"\x13ATTEMPT_KIND_REREAD\x10\x05*\xbc\x01\n" +
 	"\x0eAttemptOutcome\x12\x1f\n" +
 	"\x1bATTEMPT_OUTCOME_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13ATTEMPT_OUTCOME_WON\x10\x01\x12\x18\n" +

@@ -1,0 +1,755 @@
+package executor
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/cqltype"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/planner"
+	"github.com/qosproxy/qosproxy/internal/quorum"
+	"github.com/qosproxy/qosproxy/internal/ring"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// quorumTable has two columns besides its key.
+var quorumTable = schema.NewTable("ks", "t", "id", []schema.Column{
+	{Name: "id", Type: &cqltype.Type{Kind: cqltype.BigInt}, Kind: schema.PartitionKey},
+	{Name: "a", Type: &cqltype.Type{Kind: cqltype.BigInt}, Kind: schema.Regular},
+	{Name: "b", Type: &cqltype.Type{Kind: cqltype.BigInt}, Kind: schema.Regular},
+})
+
+const cells = 2
+
+// quorumRequest is a request whose keys are read by a quorum of their replicas.
+func (b *bench) quorumRequest(keys int) *Request {
+	req := b.request(keys)
+	req.Query = &Query{Table: quorumTable, Columns: quorumTable.Columns, Consistency: "LOCAL_QUORUM", Limit: 1, MaxBytes: 1 << 20}
+	own := *req.Query
+	own.Consistency = partition.OwnData
+	req.Quorum = &Quorum{Query: &own, Hosts: make([]bool, b.ring.Len())}
+	for i := range req.Quorum.Hosts {
+		req.Quorum.Hosts[i] = true
+	}
+	return req
+}
+
+// cell is a version of a cell: of a value, of which life is 0 or until when it lives, or of a
+// deletion if there is no value.
+type cell struct {
+	ts    int64
+	value int64
+	life  time.Time
+}
+
+func (c cell) live(now time.Time) bool {
+	return c.value != 0 && (c.life.IsZero() || now.Before(c.life))
+}
+
+// stored is what a replica has of one partition; rowDeleted is when its row was.
+type stored struct {
+	cells      [cells]cell
+	rowDeleted int64
+}
+
+// apply is Cassandra's reconciliation; timestamps are unique.
+func (s *stored) apply(o stored) {
+	s.rowDeleted = max(s.rowDeleted, o.rowDeleted)
+	for i, c := range o.cells {
+		if c.ts > s.cells[i].ts {
+			s.cells[i] = c
+		}
+	}
+	for i := range s.cells {
+		if s.cells[i].ts <= s.rowDeleted {
+			s.cells[i] = cell{ts: s.rowDeleted}
+		}
+	}
+}
+
+// replicas is a Reader of a cluster whose replicas differ.
+type replicas struct {
+	t    *testing.T
+	ring *ring.Ring
+	need int
+
+	mu   sync.Mutex
+	rng  *rand.Rand
+	data map[string]map[string]stored // by host id and routing bytes
+	// slow is a host that may be slow or fail, changed now and then.
+	slow string
+}
+
+func (m *replicas) host(id string) map[string]stored {
+	if m.data[id] == nil {
+		m.data[id] = map[string]stored{}
+	}
+	return m.data[id]
+}
+
+func (m *replicas) of(k partition.Key) []string {
+	p, _ := m.ring.Placement("ks")
+	var out []string
+	for _, h := range p.Local(ring.Token(k.Routing())) {
+		out = append(out, m.ring.Host(h).ID)
+	}
+	return out
+}
+
+// Read implements Reader.
+func (m *replicas) Read(ctx context.Context, q *SubQuery) ([]partition.Result, error) {
+	if !m.pause(ctx, q.Host.ID, q.Settled) {
+		return nil, context.Cause(ctx)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if q.Host.ID == m.slow && m.rng.IntN(4) == 0 {
+		return nil, &ReadError{Reason: []Reason{ReasonUnreachable, ReasonTimeout, ReasonRefused, ReasonRing}[m.rng.IntN(4)], Err: errors.New("scripted")}
+	}
+	out := make([]partition.Result, len(q.Keys))
+	for i, k := range q.Keys {
+		if q.Consistency == partition.OwnData {
+			out[i] = m.host(q.Host.ID)[string(k.Routing())].result(k, true)
+			continue
+		}
+		out[i] = m.coordinate(q.Host.ID, k).result(k, false)
+	}
+	return out, nil
+}
+
+func (m *replicas) pause(ctx context.Context, host string, settled func()) bool {
+	m.mu.Lock()
+	took := time.Duration(100+m.rng.IntN(2000)) * time.Microsecond
+	if host == m.slow {
+		took += time.Duration(m.rng.IntN(60)) * time.Millisecond
+	}
+	m.mu.Unlock()
+	return work(ctx, took, settled)
+}
+
+// coordinate reads as a coordinator does at LOCAL_QUORUM: it merges what a quorum has, and
+// repairs these replicas before it answers.
+func (m *replicas) coordinate(host string, k partition.Key) stored {
+	all := m.of(k)
+	m.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	if i := slices.Index(all, host); i > 0 && m.rng.IntN(2) == 0 {
+		all[0], all[i] = all[i], all[0]
+	}
+	var merged stored
+	for _, h := range all[:m.need] {
+		merged.apply(m.host(h)[string(k.Routing())])
+	}
+	for _, h := range all[:m.need] {
+		m.host(h)[string(k.Routing())] = merged
+	}
+	return merged
+}
+
+func (s stored) result(k partition.Key, versions bool) partition.Result {
+	now := time.Now()
+	row, tail := partition.Row{k.Routing()}, partition.Row(nil)
+	some := false
+	for _, c := range s.cells {
+		if !c.live(now) {
+			row, tail = append(row, nil), append(tail, nil, nil)
+			continue
+		}
+		some = true
+		var ttl []byte
+		if !c.life.IsZero() {
+			ttl = binary.BigEndian.AppendUint32(nil, uint32(c.life.Sub(now)/time.Second))
+		}
+		row = append(row, binary.BigEndian.AppendUint64(nil, uint64(c.value)))
+		tail = append(tail, binary.BigEndian.AppendUint64(nil, uint64(c.ts)), ttl)
+	}
+	if !some {
+		return partition.Result{Status: partition.NotFound}
+	}
+	if versions {
+		row = append(row, tail...)
+	}
+	return partition.Result{Status: partition.Found, Rows: []partition.Row{row}}
+}
+
+// write is a write of one cell: of a value or, if that is 0, a deletion.
+type write struct {
+	ts, value  int64
+	life       time.Time
+	begin, end time.Time // end is zero unless it was acknowledged
+}
+
+// seen is what a read found in one cell, 0 for nothing.
+type seen struct {
+	value      int64
+	begin, end time.Time
+}
+
+// register is what was written to and read from one cell.
+type register struct {
+	writes []write
+	reads  []seen
+}
+
+// violations counts the reads that a register could not have given: of less than a write that
+// was acknowledged before, or less than an earlier read found.
+func (h *register) violations() (stale, backwards int) {
+	slices.SortFunc(h.reads, func(a, b seen) int { return a.end.Compare(b.end) })
+	// least is the newest version up to each read, each taken for the oldest that explains it.
+	least := make([]int64, len(h.reads)+1)
+	for i, r := range h.reads {
+		acked := int64(0)
+		for _, w := range h.writes {
+			if !w.end.IsZero() && w.end.Before(r.begin) {
+				acked = max(acked, w.ts)
+			}
+		}
+		before, _ := slices.BinarySearchFunc(h.reads[:i], r.begin, func(s seen, at time.Time) int { return s.end.Compare(at) })
+		floor := least[before]
+		explain := func(from int64) (int64, bool) {
+			best, ok := int64(0), r.value == 0 && from == 0
+			for _, w := range h.writes {
+				void := w.value == 0 || !w.life.IsZero() && !r.end.Before(w.life)
+				fits := r.value != 0 && w.value == r.value || r.value == 0 && void
+				if fits && w.ts >= from && !w.begin.After(r.end) && (!ok || w.ts < best) {
+					best, ok = w.ts, true
+				}
+			}
+			return best, ok
+		}
+		least[i+1] = least[i]
+		if _, ok := explain(acked); !ok {
+			stale++
+			continue
+		}
+		version, ok := explain(max(acked, floor))
+		if !ok {
+			backwards++
+		}
+		least[i+1] = max(least[i], version)
+	}
+	return stale, backwards
+}
+
+// model runs writers and readers over replicas that miss writes, and returns what no register
+// could have given, and how often the replicas alone have answered.
+func model(t *testing.T, hosts, rf int, seed uint64, with func(*bench, *Request)) (stale, backwards int, matched float64) {
+	t.Helper()
+	const keys, spell = 4, 5 * time.Second
+	m := &replicas{t: t, ring: newRing(t, hosts, rf, min(hosts, 3)), need: quorum.Of(rf), rng: rand.New(rand.NewPCG(seed, 1)), data: map[string]map[string]stored{}}
+	b := newBench(t, m.ring, newCluster(nil), func(cfg *setup) { cfg.Reader = m })
+	asked := b.quorumRequest(keys)
+	with(b, asked)
+	var mu sync.Mutex
+	histories := make([][cells]register, keys)
+	ctx, cancel := context.WithTimeout(t.Context(), spell)
+	defer cancel()
+	var all sync.WaitGroup
+	for k := range keys {
+		all.Go(func() { m.writer(ctx, asked.Keys[k], rand.New(rand.NewPCG(seed, uint64(k)+10)), &mu, &histories[k]) })
+	}
+	all.Go(func() {
+		for rng := rand.New(rand.NewPCG(seed, 99)); ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+			m.mu.Lock()
+			m.slow = fmt.Sprintf("h%d", rng.IntN(2*hosts))
+			m.mu.Unlock()
+		}
+	})
+	for reader := range 3 {
+		all.Go(func() {
+			for rng := rand.New(rand.NewPCG(seed, uint64(reader)+50)); ctx.Err() == nil; time.Sleep(time.Duration(rng.IntN(4)) * time.Millisecond) {
+				reading, done := context.WithTimeout(context.Background(), 200*time.Millisecond)
+				begin := time.Now()
+				req := *asked
+				req.Table = b.state()
+				b.Execute(reading, b.Plan(&req), func(k int, res partition.Result) {
+					if !res.Status.Answered() {
+						return
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					for c := range cells {
+						r := seen{begin: begin, end: time.Now()}
+						if res.Status == partition.Found && res.Rows[0][1+c] != nil {
+							r.value = int64(binary.BigEndian.Uint64(res.Rows[0][1+c]))
+						}
+						histories[k][c].reads = append(histories[k][c].reads, r)
+					}
+				})
+				done()
+			}
+		})
+	}
+	all.Wait()
+	time.Sleep(time.Second) // what is delivered late
+	reads := 0
+	for k := range histories {
+		for c := range cells {
+			s, back := histories[k][c].violations()
+			stale, backwards, reads = stale+s, backwards+back, reads+len(histories[k][c].reads)
+		}
+	}
+	require.Greater(t, reads, 1000)
+	of := b.state().QuorumReads()
+	return stale, backwards, float64(of["matched"]) / (float64(reads) / cells)
+}
+
+// writer writes to one key, one write after the other. A write may reach each replica at once,
+// later or never, and is acknowledged once a quorum has it.
+func (m *replicas) writer(ctx context.Context, k partition.Key, rng *rand.Rand, mu *sync.Mutex, h *[cells]register) {
+	var late sync.WaitGroup
+	defer late.Wait()
+	for ts := int64(1); ctx.Err() == nil; ts++ {
+		w := write{ts: ts, begin: time.Now()}
+		var change stored
+		touched := []int{rng.IntN(cells)}
+		switch rng.IntN(10) {
+		case 0, 1:
+			touched = []int{0, 1}
+			change.rowDeleted = ts
+		case 2, 3, 4:
+		case 5, 6:
+			w.value, w.life = ts, time.Now().Add(time.Duration(1+rng.IntN(2))*time.Second)
+		default:
+			w.value = ts
+			touched = []int{0, 1}[:1+rng.IntN(2)]
+		}
+		at := make([]int, len(touched))
+		mu.Lock()
+		for i, c := range touched {
+			change.cells[c] = cell{ts: ts, value: w.value, life: w.life}
+			at[i] = len(h[c].writes)
+			h[c].writes = append(h[c].writes, w)
+		}
+		mu.Unlock()
+		reached := 0
+		for _, host := range m.of(k) {
+			time.Sleep(time.Duration(rng.IntN(800)) * time.Microsecond)
+			deliver := func() {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				s := m.host(host)[string(k.Routing())]
+				s.apply(change)
+				m.host(host)[string(k.Routing())] = s
+			}
+			switch rng.IntN(10) {
+			case 0, 1, 2, 3:
+			case 4:
+				wait := time.Duration(1+rng.IntN(40)) * time.Millisecond
+				late.Go(func() { time.Sleep(wait); deliver() })
+			default:
+				deliver()
+				reached++
+			}
+		}
+		if reached >= m.need {
+			mu.Lock()
+			for i, c := range touched {
+				h[c].writes[at[i]].end = time.Now()
+			}
+			mu.Unlock()
+		}
+		time.Sleep(time.Duration(rng.IntN(60)) * time.Millisecond)
+	}
+}
+
+// TestReadsByReplicasAreThoseOfAQuorum has replicas miss writes, deletions and lives, hosts be
+// slow and fail, and rows be read meanwhile.
+func TestReadsByReplicasAreThoseOfAQuorum(t *testing.T) {
+	safe := func(*bench, *Request) {}
+	for name, c := range map[string]struct {
+		hosts, rf int
+		with      func(*bench, *Request)
+		// stale says that there must be reads which miss acknowledged writes; otherwise there
+		// must be none, and none that goes back.
+		stale bool
+	}{
+		"three replicas on three hosts": {3, 3, safe, false},
+		"three replicas on six hosts":   {6, 3, safe, false},
+		"five replicas":                 {6, 5, safe, false},
+		"two replicas":                  {4, 2, safe, false},
+		"control: not compared": {3, 3, func(b *bench, _ *Request) {
+			b.policies.compare = func(a []partition.Result, columns []schema.Column) (partition.Result, quorum.Outcome) {
+				return values(a[0], columns), quorum.Matched
+			}
+		}, true},
+		"control: a replica counts twice": {3, 3, func(_ *bench, req *Request) {
+			for k, hosts := range req.Replicas {
+				req.Replicas[k] = []ring.HostIndex{hosts[0], hosts[0], hosts[1]}
+			}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stale, backwards, seeds int
+			least := 1.0
+			most := 2
+			switch {
+			case c.stale: // until there is one
+				most = 20
+			case testing.Short():
+				most = 1
+			}
+			for seed := range uint64(most) {
+				if c.stale && stale > 0 {
+					break
+				}
+				synctest.Test(t, func(t *testing.T) {
+					s, back, matched := model(t, c.hosts, c.rf, seed, c.with)
+					stale, backwards, seeds = stale+s, backwards+back, seeds+1
+					least = min(least, matched)
+				})
+			}
+			t.Logf("%d stale and %d backwards of %d histories, at least %.0f %% answered by the replicas", stale, backwards, seeds, 100*least)
+			if c.stale {
+				assert.Positive(t, stale)
+			} else {
+				assert.Zero(t, stale, "reads miss acknowledged writes")
+				assert.Zero(t, backwards, "reads go back")
+			}
+			assert.Greater(t, least, 0.02)
+		})
+	}
+}
+
+// values leaves out the write times.
+func values(res partition.Result, columns []schema.Column) partition.Result {
+	out := partition.Result{Status: res.Status}
+	for _, row := range res.Rows {
+		out.Rows = append(out.Rows, row[:len(columns)])
+	}
+	return out
+}
+
+// trusting takes what is absent at all replicas that were asked for absent.
+func trusting(a []partition.Result, columns []schema.Column) (partition.Result, quorum.Outcome) {
+	if res, outcome := quorum.Compare(a, columns); outcome != quorum.Absent {
+		return res, outcome
+	}
+	return values(a[0], columns), quorum.Matched
+}
+
+// TestADeletionThatOneReplicaHasSeen reads a row of which one replica knows only that it was
+// deleted, one nothing, and one its value: a write that a quorum may have acknowledged before
+// the second missed it and a deletion that nobody has acknowledged.
+func TestADeletionThatOneReplicaHasSeen(t *testing.T) {
+	goesBack := func(t *testing.T, seed uint64, compare func([]partition.Result, []schema.Column) (partition.Result, quorum.Outcome)) (back bool) {
+		synctest.Test(t, func(t *testing.T) {
+			m := &replicas{t: t, ring: newRing(t, 3, 3, 3), need: 2, rng: rand.New(rand.NewPCG(seed, 3)), data: map[string]map[string]stored{}}
+			b := newBench(t, m.ring, newCluster(nil), func(cfg *setup) { cfg.Reader = m })
+			b.policies.compare = compare
+			req := b.quorumRequest(1)
+			of := req.Replicas[0]
+			id := string(req.Keys[0].Routing())
+			value := stored{cells: [cells]cell{{ts: 1, value: 1}, {ts: 1, value: 1}}}
+			m.host(m.ring.Host(of[0]).ID)[id] = stored{rowDeleted: 2, cells: [cells]cell{{ts: 2}, {ts: 2}}}
+			m.host(m.ring.Host(of[2]).ID)[id] = value
+			read := func(without ring.HostIndex) partition.Status {
+				req := *req
+				hosts := slices.Clone(req.Quorum.Hosts)
+				hosts[without] = false
+				req.Quorum = &Quorum{Query: req.Quorum.Query, Hosts: hosts}
+				return b.run(t.Context(), &req).results[0].Status
+			}
+			first := read(of[2])
+			back = first == partition.NotFound && read(of[0]) == partition.Found
+		})
+		return back
+	}
+	for seed := range uint64(30) {
+		require.False(t, goesBack(t, seed, quorum.Compare), "seed %d", seed)
+	}
+	for seed := range uint64(30) {
+		if goesBack(t, seed, trusting) {
+			return
+		}
+	}
+	t.Error("control: what is absent was taken for absent, and never came back")
+}
+
+// outcomes are how many keys of the table have ended with each outcome.
+func (b *bench) outcomes() map[string]uint64 {
+	out := map[string]uint64{}
+	for name, n := range b.state().QuorumReads() {
+		if n > 0 {
+			out[name] = n
+		}
+	}
+	return out
+}
+
+// equal has every replica hold the same row of each key.
+func (m *replicas) equal(keys []partition.Key) {
+	for _, k := range keys {
+		for _, h := range m.of(k) {
+			m.host(h)[string(k.Routing())] = stored{cells: [cells]cell{{ts: 1, value: 1}, {ts: 1, value: 2}}}
+		}
+	}
+}
+
+func TestEachKeyIsAskedOfAQuorumInFewStatements(t *testing.T) {
+	for _, c := range []struct{ hosts, rf, size, most int }{
+		{3, 3, 0, 6}, {6, 3, 0, 11}, {12, 3, 0, 13}, {6, 5, 0, 16}, {12, 5, 0, 18},
+		{3, 3, 50, 2}, {6, 3, 50, 5}, {12, 3, 50, 10}, {6, 5, 50, 6},
+	} {
+		t.Run(fmt.Sprintf("%d hosts, RF %d, groups of %d", c.hosts, c.rf, c.size), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &replicas{t: t, ring: newRing(t, c.hosts, c.rf, 3), need: quorum.Of(c.rf), rng: rand.New(rand.NewPCG(1, 3)), data: map[string]map[string]stored{}}
+				b := newBench(t, m.ring, newCluster(nil), func(cfg *setup) {
+					cfg.Reader = m
+					cfg.GroupSize = func(*Query) GroupSize { return GroupSize{Keys: c.size} }
+				})
+				req := b.quorumRequest(50)
+				m.equal(req.Keys)
+				groups := 0
+				for range 50 {
+					plan := b.Plan(req)
+					groups += len(plan.Groups)
+					asked := map[int32][]ring.HostIndex{}
+					for _, g := range plan.Groups {
+						for _, k := range g.Keys {
+							require.NotContains(t, asked[k], g.Host)
+							require.Contains(t, req.Replicas[k], g.Host)
+							asked[k] = append(asked[k], g.Host)
+						}
+					}
+					for k := range req.Keys {
+						require.Len(t, asked[int32(k)], m.need)
+					}
+				}
+				t.Logf("%.1f groups", float64(groups)/50)
+				assert.LessOrEqual(t, groups, 50*c.most)
+				o := b.run(t.Context(), req)
+				assert.Equal(t, 50, o.count(partition.Found))
+				assert.Zero(t, o.Hedges+o.Failovers)
+				assert.Equal(t, map[string]uint64{"matched": 50}, b.outcomes())
+				assert.Len(t, o.results[0].Rows[0], 3, "without write times")
+				for _, a := range o.Attempts {
+					assert.True(t, a.OwnData)
+				}
+			})
+		})
+	}
+}
+
+// script is a Reader by which each host answers for its own data as it says, and coordinators
+// at once.
+type script struct {
+	hosts map[string]node
+	*replicas
+}
+
+func (s *script) Read(ctx context.Context, q *SubQuery) ([]partition.Result, error) {
+	n := s.hosts[q.Host.ID]
+	if n == nil || q.Consistency != partition.OwnData {
+		return s.replicas.Read(ctx, q)
+	}
+	took, err := n(0, len(q.Keys))
+	if took < 0 {
+		<-ctx.Done()
+		time.AfterFunc(time.Hour, q.Settled)
+		return nil, context.Cause(ctx)
+	}
+	if !work(ctx, took, q.Settled) {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.replicas.Read(ctx, &SubQuery{Query: q.Query, Host: q.Host, Ring: q.Ring, Keys: q.Keys, Settled: func() {}})
+}
+
+func TestReplicasThatDoNotTell(t *testing.T) {
+	const keys = 20
+	for name, c := range map[string]struct {
+		hosts, rf int
+		nodes     map[string]node
+		refuse    []string
+		differ    bool
+		want      []string
+		within    time.Duration
+	}{
+		"one of three is frozen":               {3, 3, map[string]node{"h1": silent()}, nil, false, []string{"matched"}, 25 * ms},
+		"of five one is frozen and one dead":   {5, 5, map[string]node{"h1": silent(), "h3": failing(ReasonUnreachable)}, nil, false, []string{"matched"}, 25 * ms},
+		"one of three is dead":                 {3, 3, map[string]node{"h1": failing(ReasonUnreachable)}, nil, false, []string{"matched"}, 12 * ms},
+		"two of three are dead to the proxy":   {3, 3, map[string]node{"h1": failing(ReasonUnreachable), "h2": failing(ReasonUnreachable)}, nil, false, []string{"fallback_replicas"}, 15 * ms},
+		"ownership begins to change":           {3, 3, map[string]node{"h1": failing(ReasonRing)}, nil, false, []string{"matched", "fallback_ring"}, 12 * ms},
+		"one refuses":                          {3, 3, map[string]node{"h1": failing(ReasonRefused)}, nil, false, []string{"matched", "fallback_refused"}, 12 * ms},
+		"one is known to refuse":               {3, 3, map[string]node{"h1": failing(ReasonRefused)}, []string{"h1"}, false, []string{"matched"}, 12 * ms},
+		"two are known to refuse":              {3, 3, nil, []string{"h1", "h2"}, false, []string{"fallback_refused"}, 12 * ms},
+		"one may need pages":                   {3, 3, map[string]node{"h1": failing(ReasonSize)}, nil, false, []string{"matched", "fallback_size"}, 12 * ms},
+		"one has an older value of each key":   {3, 3, nil, nil, true, []string{"matched", "mismatched"}, 12 * ms},
+		"two of five are dead":                 {5, 5, map[string]node{"h1": failing(ReasonUnreachable), "h3": failing(ReasonUnreachable)}, nil, false, []string{"matched"}, 12 * ms},
+		"of five one is dead, one refuses":     {5, 5, map[string]node{"h1": failing(ReasonUnreachable), "h3": failing(ReasonRefused)}, []string{"h3"}, false, []string{"matched"}, 12 * ms},
+		"one is slow and hedged by the others": {6, 3, map[string]node{"h1": after(80 * ms)}, nil, false, []string{"matched"}, 25 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &replicas{t: t, ring: newRing(t, c.hosts, c.rf, 3), need: quorum.Of(c.rf), rng: rand.New(rand.NewPCG(1, 3)), data: map[string]map[string]stored{}}
+				b := newBench(t, m.ring, newCluster(nil), func(cfg *setup) { cfg.Reader = &script{c.nodes, m} })
+				b.budget = 1
+				req := b.quorumRequest(keys)
+				m.equal(req.Keys)
+				for _, id := range c.refuse {
+					h, _ := b.ring.Index(id)
+					req.Quorum.Hosts[h] = false
+				}
+				if c.differ {
+					for _, k := range req.Keys {
+						m.host("h1")[string(k.Routing())] = stored{}
+					}
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				begin := time.Now()
+				b.Execute(ctx, b.Plan(req), func(_ int, res partition.Result) {
+					if assert.Equal(t, partition.Found, res.Status, "%v", res.Err) {
+						assert.Len(t, res.Rows[0], 3)
+					}
+				})
+				assert.LessOrEqual(t, time.Since(begin), c.within)
+				var got []string
+				total := uint64(0)
+				for outcome, n := range b.outcomes() {
+					got, total = append(got, outcome), total+n
+				}
+				assert.Subset(t, c.want, got)
+				assert.Contains(t, got, c.want[len(c.want)-1])
+				assert.EqualValues(t, keys, total, "each key has one outcome")
+			})
+		})
+	}
+}
+
+func TestAKeyThatNoQuorumAnswersTimesOutAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &replicas{t: t, ring: newRing(t, 6, 3, 3), need: 2, rng: rand.New(rand.NewPCG(1, 3)), data: map[string]map[string]stored{}}
+		b := newBench(t, m.ring, newCluster(nil), func(cfg *setup) {
+			cfg.Reader = &script{map[string]node{"h1": silent(), "h2": silent()}, m}
+		})
+		b.budget = 1
+		req := b.quorumRequest(50)
+		m.equal(req.Keys)
+		lost := 0
+		for k := range req.Keys {
+			if of := m.of(req.Keys[k]); slices.Contains(of, "h1") && slices.Contains(of, "h2") {
+				lost++
+			}
+		}
+		require.Positive(t, lost)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		o := b.run(ctx, req)
+		assert.Equal(t, lost, o.count(partition.TimedOut))
+		assert.Equal(t, 50-lost, o.count(partition.Found))
+	})
+}
+
+// A coordinator takes longer than a host does for its own data, and is not late for it.
+func TestRereadsAreNotLateByWhatReplicasTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &replicas{t: t, ring: newRing(t, 3, 3, 3), need: 2, rng: rand.New(rand.NewPCG(1, 3)), data: map[string]map[string]stored{}}
+		b := newBench(t, m.ring, newCluster(nil), func(cfg *setup) { cfg.Reader = m })
+		req := b.quorumRequest(50)
+		m.equal(req.Keys[:40])
+		for range 40 {
+			b.run(t.Context(), req)
+		}
+		s := b.state()
+		_, known := s.own.latencies.Usual(0.95, 17)
+		assert.True(t, known)
+		assert.Less(t, s.own.overdueAfter(ms, 17), 10*ms)
+		before := s.overdueAfter(ms, 17)
+		for range 40 {
+			s.own.latencies.Observe(17, 80*ms)
+		}
+		assert.Equal(t, before, s.overdueAfter(ms, 17))
+		assert.Same(t, s.own, s.of(req.Quorum.Query))
+		assert.Same(t, s, s.of(req.Query))
+		assert.Same(t, s.own, b.Table("ks.t", 0.5).own, "kept when the budget changes")
+	})
+}
+
+func TestReplicasAreNotAskedWhileThatDoesNotPay(t *testing.T) {
+	s := new(TableState)
+	s.tableMemory = new(tableMemory)
+	assert.Nil(t, s.QuorumReads())
+	assert.True(t, s.QuorumPays())
+	s.CountQuorum(quorum.Ring, 5000)
+	assert.True(t, s.QuorumPays(), "keys that were not asked say nothing")
+	for range rereadMemory {
+		s.quorum.add(quorum.Mismatched, 1)
+	}
+	assert.InDelta(t, 0.63, s.QuorumAgain(), 0.01)
+	tries := 0
+	for range 160 {
+		if s.QuorumPays() {
+			tries++
+		}
+	}
+	assert.Equal(t, 10, tries)
+	for range rereadMemory {
+		s.quorum.add(quorum.Matched, 1)
+	}
+	assert.True(t, s.QuorumPays())
+}
+
+func TestEachLateReplicaOfAQuorumIsHedged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &replicas{t: t, ring: newRing(t, 5, 5, 3), need: 3, rng: rand.New(rand.NewPCG(1, 3)), data: map[string]map[string]stored{}}
+		slow := map[string]node{"h1": after(200 * ms), "h3": after(200 * ms)}
+		b := newBench(t, m.ring, newCluster(nil), func(cfg *setup) {
+			cfg.Reader = &script{slow, m}
+			cfg.without.budgets = true
+		})
+		req := b.quorumRequest(1)
+		m.equal(req.Keys)
+		plan := b.Plan(req)
+		plan.Groups = nil
+		for _, id := range []string{"h0", "h1", "h3"} {
+			h, _ := b.ring.Index(id)
+			plan.Groups = append(plan.Groups, planner.Group{Host: h, Keys: []int32{0}})
+		}
+		o := b.runPlan(t.Context(), req, plan)
+		assert.Equal(t, partition.Found, o.results[0].Status)
+		assert.Equal(t, 2, o.Hedges)
+		assert.Less(t, o.took, 20*ms)
+		assert.Equal(t, quorum.Matched, o.Compared[0])
+		time.Sleep(time.Second)
+	})
+}
+
+// TestKeysLostTogetherAreAskedWhatTheyWere has two keys be lost at once for the same reason, of
+// which a coordinator is asked for one.
+func TestKeysLostTogetherAreAskedWhatTheyWere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &replicas{t: t, ring: newRing(t, 3, 3, 3), need: 2, rng: rand.New(rand.NewPCG(1, 3)), data: map[string]map[string]stored{}}
+		b := newBench(t, m.ring, newCluster(nil), func(cfg *setup) { cfg.Reader = m })
+		req := b.quorumRequest(2)
+		r := b.newRun(t.Context(), b.Plan(req), func(int, partition.Result) {})
+		defer r.end()
+		r.keys[1].need = 0
+		for k := range r.keys {
+			r.keys[k].last, r.keys[k].missed = ReasonUnreachable, true
+			r.lost = append(r.lost, int32(k))
+		}
+		r.failoverLost()
+		require.NotEmpty(t, r.pending)
+		assert.EqualValues(t, 2, r.keys[0].inFlight, "as many replicas as its quorum lacks")
+		assert.EqualValues(t, 1, r.keys[1].inFlight)
+		for _, a := range r.pending {
+			for _, k := range a.asked {
+				assert.Same(t, r.query(k), a.query.Query, "key %d", k)
+			}
+		}
+	})
+}

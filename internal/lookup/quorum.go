@@ -1,0 +1,74 @@
+package lookup
+
+import (
+	"cmp"
+
+	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/quorum"
+)
+
+// versionBytes is what a read of partition.OwnData has for each cell besides its value.
+const versionBytes = 8 + 4
+
+// ReadsReplicas reports whether a quorum of the replicas of each key may be asked for its own
+// data: of two to three, two answers are then in memory for one.
+func (r *Request) ReadsReplicas() bool {
+	settings := r.Table.Settings
+	return settings.QuorumReads && isQuorum(partition.LevelOf(string(cmp.Or(r.Consistency, settings.Consistency))))
+}
+
+// isQuorum reports whether a level is one that the replicas may be asked for.
+func isQuorum(l partition.Level) bool { return l == "LOCAL_QUORUM" || l == "QUORUM" }
+
+// quorum returns how the keys of a request are read by their replicas; nil when they are read
+// through coordinators, and why unless the level of the request is another than a quorum.
+func (s *Service) quorum(r *resolved) (*executor.Quorum, quorum.Outcome) {
+	level := r.query.Consistency
+	if !isQuorum(level) {
+		return nil, quorum.None
+	}
+	if s.cfg.OwnData == nil {
+		return nil, quorum.Refused
+	}
+	if !quorum.Comparable(r.query.Table, r.query.Columns) {
+		return nil, quorum.Columns
+	}
+	if !r.localQuorum(level) {
+		return nil, quorum.Replicas
+	}
+	hosts, why := s.cfg.OwnData(r.read.Ring, r.query.Table)
+	if hosts == nil {
+		return nil, why
+	}
+	if !r.read.Table.QuorumPays() {
+		return nil, quorum.Share
+	}
+	query := r.query
+	query.Consistency = partition.OwnData
+	query.MaxBytes += versionBytes * len(partition.Versioned(query.Columns)) * len(r.read.Keys)
+	return &executor.Quorum{Query: &query, Hosts: hosts}, quorum.None
+}
+
+// localQuorum reports whether the replicas that are known of each key are those of which the
+// level asks a quorum, and several. Only NetworkTopologyStrategy has a quorum of its own in
+// each datacenter.
+func (r *resolved) localQuorum(level partition.Level) bool {
+	replication, _ := r.read.Ring.Replication(r.query.Table.Keyspace)
+	each := level == "LOCAL_QUORUM" && replication.Strategy == "NetworkTopologyStrategy"
+	for i, local := range r.read.Replicas {
+		if len(local) < 2 || !each && len(local) != len(r.placement.Replicas(r.tokens[i])) {
+			return false
+		}
+	}
+	return true
+}
+
+// describeCompared adds to a plan what became of the keys that their replicas were asked for.
+func (r *resolved) describeCompared(p *Plan, compared []quorum.Outcome) {
+	for i := range p.Keys {
+		if u := r.keys.of[i]; u != unread && compared != nil {
+			p.Keys[i].Compared = compared[u]
+		}
+	}
+}
