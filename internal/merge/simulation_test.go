@@ -329,8 +329,9 @@ func TestTheLimitIsSmallOnABusyMachine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			found, one, alone := compare(t, l)
 			n := len(found.course)
-			assert.Less(t, found.mean(n*3/4, n), 4.0)
-			assert.Greater(t, found.second, one.second*0.93)
+			// Of 64 callers 21 would be in-flight at each node.
+			assert.Less(t, found.mean(n*3/4, n), 10.0)
+			assert.Greater(t, found.second, one.second*0.9)
 			assert.Less(t, found.each, alone.each*9/10)
 		})
 	}
@@ -354,7 +355,7 @@ func TestTheLimitFollowsAChangeOfTheMachine(t *testing.T) {
 		o.reached(small, most(3)), o.mean(small+3000, large), o.reached(large, least(12)))
 	assert.Greater(t, o.course[small-1].limit, 3)
 	assert.Positive(t, o.reached(small, most(3)))
-	assert.Less(t, o.mean(small+3000, large), 3.0)
+	assert.Less(t, o.mean(small+3000, large), 6.0)
 	assert.Positive(t, o.reached(large, least(12)))
 	assert.Less(t, o.reached(large, least(12)), 5000)
 }
