@@ -10,7 +10,7 @@ import (
 
 func TestGroupSizes(t *testing.T) {
 	clusters := []Cluster{
-		// One incident of twenty lookups decides the p99.9 of a single draw.
+		// One node that limps for a second decides the p99.9 of its draw.
 		{Nodes: 6, Load: 0.5, Lookups: 20_000, Draws: 3, Keys: inMemory},
 		{Nodes: 12, Load: 0.5, Lookups: 5_000, Draws: 1, Keys: dear},
 	}

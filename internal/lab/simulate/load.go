@@ -63,7 +63,9 @@ type tally struct {
 	// the load lasted.
 	took    []time.Duration
 	seconds float64
-	start   time.Time
+	// p999 are the p99.9 of the draws that were added.
+	p999  []time.Duration
+	start time.Time
 	// asked are the keys of all lookups and read those that nodes were sent, with
 	// hedges, fail-over and probes; failed are the keys without an answer.
 	asked, read, failed           int64
@@ -82,6 +84,11 @@ func (t *tally) at(q float64) time.Duration {
 	return t.took[min(int(q*float64(len(t.took))), len(t.took)-1)]
 }
 
+// medianP999 is the median over the draws of their p99.9, the longer of the middle two.
+func (t *tally) medianP999() time.Duration {
+	return slices.Sorted(slices.Values(t.p999))[len(t.p999)/2]
+}
+
 // over is the share of lookups that took longer.
 func (t *tally) over(d time.Duration) float64 {
 	i, _ := slices.BinarySearch(t.took, d+1)
@@ -93,6 +100,7 @@ func (t *tally) add(more *tally) {
 	if t.start.IsZero() {
 		t.start = more.start
 	}
+	t.p999 = append(t.p999, more.at(0.999))
 	t.took = append(t.took, more.took...)
 	slices.Sort(t.took)
 	t.seconds += more.seconds
