@@ -173,17 +173,18 @@ func (l *limiter) vain() {
 	l.wait = l.pause
 }
 
-// try begins to use the next limit, if it would make a difference.
+// try begins to use the next limit, if it would make a difference: a larger one where
+// something waited, a smaller one where something would and the host falls behind.
 func (l *limiter) try() {
-	// A larger one makes none where nothing waited, and neither does a smaller one with
-	// which nothing would.
-	if l.up && l.waited && l.limit < mostLimit {
+	n := min(l.limit, l.peak)
+	larger, smaller := l.waited && l.limit < mostLimit, n > 1 && l.time >= l.behind()
+	switch {
+	case larger && (l.up || !smaller):
 		l.using = min(l.limit+(l.limit+1)/2, mostLimit)
-	} else if n := min(l.limit, l.peak); n > 1 && l.time >= l.behind() {
+	case smaller && l.found:
+		l.using = n - (n+2)/3
+	case smaller:
 		l.using = n / 2
-		if l.found {
-			l.using = n - (n+2)/3
-		}
 	}
 }
 
