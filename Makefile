@@ -139,8 +139,8 @@ VERDICTS ?= $(REPORTS)/chaos
 
 EXPERIMENT = $(BIN)/qoslab experiment $(@:bench-%=%) --dir $(REPORTS) $(BENCH)
 
-.PHONY: bench-all bench-targeting bench-targeting-vnodes bench-row-cache bench-coordinators bench-speculation bench-sizing bench-replication bench-vnodes bench-node-local bench-nodes
-bench-all: bench-targeting bench-targeting-vnodes bench-row-cache bench-coordinators bench-speculation bench-sizing bench-replication bench-vnodes bench-node-local bench-nodes bench-tail bench-rings ## every experiment of deploy/bench
+.PHONY: bench-all bench-targeting bench-targeting-vnodes bench-row-cache bench-coordinators bench-speculation bench-sizing bench-replication bench-vnodes bench-node-local bench-nodes bench-quorum
+bench-all: bench-targeting bench-targeting-vnodes bench-row-cache bench-coordinators bench-speculation bench-sizing bench-replication bench-vnodes bench-node-local bench-nodes bench-quorum bench-tail bench-rings ## every experiment of deploy/bench
 bench-targeting: build-lab ## what a 50-key lookup costs Cassandra, by the way it is asked
 	$(EXPERIMENT)
 bench-targeting-vnodes: build-lab ## the same with 1 and with 256 tokens a node
@@ -160,6 +160,8 @@ bench-vnodes: build-lab ## ownership and sub-queries by tokens, on real nodes
 bench-node-local: build-lab ## NODE_LOCAL against LOCAL_ONE
 	$(EXPERIMENT)
 bench-nodes: build-lab ## settings of nodes and tables, a cluster for each
+	$(EXPERIMENT)
+bench-quorum: build-lab ## LOCAL_QUORUM through coordinators and through replicas
 	$(EXPERIMENT)
 
 # Simulations in virtual time: planner, executor and hedging as shipped, servers

@@ -109,6 +109,15 @@ func (c *Client) QueryAt(ctx context.Context, host, cql string, args ...any) ([]
 	return rows, nil
 }
 
+// ExecNodeLocal runs one statement at the host with that id alone, whether or not it owns the
+// key. It fails unless the host allows NODE_LOCAL.
+func (c *Client) ExecNodeLocal(ctx context.Context, host, cql string, args ...any) error {
+	if err := c.session.Query(cql, args...).Consistency(levelNodeLocal).SetHostID(host).ExecContext(ctx); err != nil {
+		return fmt.Errorf("%s: %w", headline(cql), err)
+	}
+	return nil
+}
+
 // QueryRaw runs one statement and returns the cells of all its rows as
 // Cassandra's own bytes, in the order of the columns; nil is null. It fails for a
 // column that is a tuple, which the driver takes apart; a Cluster reads those.

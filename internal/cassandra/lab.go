@@ -58,8 +58,3 @@ func (c *Cluster) Prepared(ctx context.Context, host ring.Host, table string) (i
 
 // WholeReads is how many sub-queries read all columns.
 func (c *Cluster) WholeReads() uint64 { return c.columnSets.whole.Load() }
-
-// ExecNodeLocal runs a statement on one host alone, whether or not it owns the key.
-func (c *Cluster) ExecNodeLocal(ctx context.Context, host ring.Host, cql string, args ...any) error {
-	return c.session.Load().driver.Query(cql, args...).Consistency(levelNodeLocal).SetHostID(host.ID).ExecContext(ctx)
-}

@@ -8,6 +8,9 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/cassandra"
@@ -184,19 +187,46 @@ const loadWriters = 64
 // written.
 func (d *Dataset) Load(ctx context.Context, client *cassandra.Client, progress func(done, all int)) error {
 	p := d.Profile
+	if progress == nil {
+		progress = func(int, int) {}
+	}
+	if err := client.Load(ctx, d.insert(), d.all(progress), loadWriters); err != nil {
+		return fmt.Errorf("load %s.%s: %w", p.Keyspace, p.Table, err)
+	}
+	return nil
+}
+
+// insert is the statement that writes a row.
+func (d *Dataset) insert() string {
+	p := d.Profile
 	names := []string{p.keyNames(", ")}
 	for _, c := range d.columns {
 		names = append(names, c.Name)
 	}
 	marks := strings.TrimSuffix(strings.Repeat("?, ", len(names)+len(p.keyColumns())-1), ", ")
-	cql := fmt.Sprintf("INSERT INTO %s.%s (%s) VALUES (%s)", p.Keyspace, p.Table, strings.Join(names, ", "), marks)
-	if progress == nil {
-		progress = func(int, int) {}
+	return fmt.Sprintf("INSERT INTO %s.%s (%s) VALUES (%s)", p.Keyspace, p.Table, strings.Join(names, ", "), marks)
+}
+
+// Differ writes a share of the partitions, 0 to 1, once more at each of the hosts alone, which
+// must allow NODE_LOCAL: the values are the same, but each host has a write time of its own.
+// It fails as Load does.
+func (d *Dataset) Differ(ctx context.Context, client *cassandra.Client, hosts []string, share float64) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(loadWriters)
+	now, rows := time.Now().UnixMicro(), 0
+	for row := range d.all(func(int, int) {}) {
+		chosen := float64(mix(uint64(rows))>>11)/(1<<53) < share
+		rows++
+		if !chosen {
+			continue
+		}
+		for i, host := range hosts {
+			g.Go(func() error {
+				return client.ExecNodeLocal(ctx, host, fmt.Sprintf("%s USING TIMESTAMP %d", d.insert(), now+int64(i)), row...)
+			})
+		}
 	}
-	if err := client.Load(ctx, cql, d.all(progress), loadWriters); err != nil {
-		return fmt.Errorf("load %s.%s: %w", p.Keyspace, p.Table, err)
-	}
-	return nil
+	return g.Wait()
 }
 
 // all yields the values of every row.

@@ -177,7 +177,7 @@ func TestRealNodeLocal(t *testing.T) {
 	})
 	t.Run("control: without the gate, a host that owned a key answers with what it was", func(t *testing.T) {
 		id := string(foreign[1].Routing())
-		require.NoError(t, l.ExecNodeLocal(t.Context(), l.hosts[0], "INSERT INTO single.rows (id, seq, v) VALUES (?, 1, 'old') USING TIMESTAMP 1", id))
+		require.NoError(t, admin.ExecNodeLocal(t.Context(), l.hosts[0].ID, "INSERT INTO single.rows (id, seq, v) VALUES (?, 1, 'old') USING TIMESTAMP 1", id))
 		value := func() string {
 			res, _ := l.read(t, l.hosts[0], foreign[:2]...)
 			return string(res[1].Rows[0][0])

@@ -68,7 +68,7 @@ func TestRealOwnData(t *testing.T) {
 		return quorum.Compare(answers, q.Columns)
 	}
 	at := func(host int, cql string) {
-		require.NoError(t, c.ExecNodeLocal(t.Context(), hosts[host], cql))
+		require.NoError(t, admin.ExecNodeLocal(t.Context(), hosts[host].ID, cql))
 	}
 	res, outcome := compare("1")
 	require.Equal(t, quorum.Matched, outcome)

@@ -115,3 +115,20 @@ func TestMessagesAreCountedByLookupOfARound(t *testing.T) {
 	assert.Equal(t, [][]string{{asTested, bench.Cover, "2.0, 6.0"}}, table.Rows)
 	assert.Empty(t, counts)
 }
+
+func TestQuorumReadsAreJudgedByWhatWasMeasured(t *testing.T) {
+	r := &report.Report{Runs: []report.Run{
+		flatRun(bench.InUnpaged, allowed, 10), flatRun(byReplicas, allowed, 2.1),
+		flatRun(bench.InUnpaged, notDynamic, 9), flatRun(bench.Single, notDynamic, 40), flatRun(byReplicas, notDynamic, 3),
+	}}
+	judgeQuorum(r)
+	holds := map[string]bool{}
+	for _, f := range r.Findings {
+		holds[f.Claim] = f.Holds
+	}
+	assert.False(t, holds["cluster CPU per lookup, replicas / in-unpaged, NODE_LOCAL ≤ 0.2"])
+	assert.True(t, holds["cluster CPU per lookup, replicas / in-unpaged, dynamic_snitch: false ≤ 0.333"])
+	assert.True(t, holds["cluster CPU per lookup, replicas / single, dynamic_snitch: false ≤ 0.1"])
+	assert.Contains(t, holds, "cluster CPU per lookup, replicas / in-unpaged, dynamic_snitch: false ≤ 0.333")
+	assert.NotContains(t, holds, "cluster CPU per lookup, replicas / single, NODE_LOCAL ≤ 0.1", "single was not measured there")
+}

@@ -1,0 +1,190 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/qosproxy/qosproxy/internal/lab/bench"
+	"github.com/qosproxy/qosproxy/internal/lab/report"
+)
+
+var quorumReads = Experiment{
+	Name:  "quorum",
+	Title: "Quorum reads through coordinators and through replicas",
+	Question: "What does a lookup at LOCAL_QUORUM cost Cassandra when the proxy asks a quorum of replicas for their own data and compares it, " +
+		"where nodes allow NODE_LOCAL, where they have dynamic_snitch: false instead, and when replicas differ?",
+	measure: measureQuorum,
+	overview: &overview{
+		title: "CPU of Cassandra per lookup at LOCAL_QUORUM",
+		kind:  report.Bars, y: "CPU per lookup, ms",
+		figure: report.CassandraCPU,
+		place:  func(r *report.Run) (string, string) { return r.Condition, r.Target },
+	},
+}
+
+const (
+	// byReplicas is the proxy with quorum_reads: replicas.
+	byReplicas = "proxy-grpc, replicas"
+	// allowed is on nodes that allow NODE_LOCAL.
+	allowed = "NODE_LOCAL"
+)
+
+// quorumCase is a condition under which quorum reads are compared.
+type quorumCase struct {
+	condition string
+	// differ is the share of the keys, 0 to 1, whose replicas all differ.
+	differ float64
+	// direct has nodes that do not allow NODE_LOCAL, and ask nobody at LOCAL_ONE.
+	direct bool
+	// all measures every contender; otherwise the cheapest of each kind.
+	all bool
+}
+
+var quorumCases = []quorumCase{
+	{condition: allowed, all: true},
+	{condition: allowed + ", 0.1 % differ", differ: 0.001},
+	{condition: allowed + ", 1 % differ", differ: 0.01},
+	{condition: allowed + ", 10 % differ", differ: 0.1},
+	{condition: notDynamic, direct: true, all: true},
+}
+
+func measureQuorum(ctx context.Context, lab *Lab, r *report.Report) error {
+	r.Cluster = "6 nodes, RF 3, 3 racks, 16 vnodes, 450-byte rows, 50 keys, LOCAL_QUORUM, 4 callers"
+	r.SLA = &operating
+	r.Tables = append(r.Tables,
+		report.Table{Title: "Messages between nodes per lookup in each round, those of gossip included", Columns: []string{"condition", "target", "messages"}},
+		report.Table{Title: "Keys of quorum_reads: replicas by outcome", Columns: []string{"condition", "outcome", "keys, %"}})
+	r.Notes = append(r.Notes, "Keys that differ have another write time on each node and equal values. The table has read_repair = 'NONE', or the first read would end the difference; "+
+		"what a repair writes is not measured.")
+	defer judgeQuorum(r) // of what has been measured, also after an error
+	var parts []part
+	for _, c := range quorumCases {
+		parts = append(parts, part{[]string{c.condition}, c.measure})
+	}
+	wanted, err := lab.wanted(parts)
+	if err != nil {
+		return err
+	}
+	for _, p := range wanted {
+		if err := p.measure(ctx, lab, nil, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q quorumCase) measure(ctx context.Context, lab *Lab, _ *Site, r *report.Report) error {
+	layout := sixNodes(16)
+	if q.direct {
+		layout.JVMArgs = nil
+		layout.YAML["dynamic_snitch"] = false
+	}
+	return lab.with(ctx, layout, func(s *Site) error {
+		if err := q.prepare(ctx, s); err != nil {
+			return err
+		}
+		const level = "consistency: LOCAL_QUORUM"
+		replicas, proxy, err := s.Driver(ctx, nil, level, "quorum_reads: replicas")
+		if err != nil {
+			return err
+		}
+		coordinators, err := s.driver(ctx, level)
+		if err != nil {
+			return err
+		}
+		targets := []string{bench.InUnpaged}
+		if q.all {
+			targets = append(targets, bench.Single, bench.ProxyGRPC)
+		}
+		contenders := append(coordinators.Contenders(q.condition, targets...), named(byReplicas, replicas.Contenders(q.condition, bench.ProxyGRPC))...)
+		c := lab.comparison(bench.Load{Concurrency: 4})
+		count := s.countMessages(ctx, &r.Tables[0], c.Progress)
+		c.Progress = count.at
+		err = lab.run(ctx, r, c, contenders...)
+		return errors.Join(err, count.failed, q.outcomes(ctx, proxy, &r.Tables[1]))
+	})
+}
+
+// prepare loads the table of the case.
+func (q quorumCase) prepare(ctx context.Context, s *Site) error {
+	p := products()
+	if q.differ == 0 {
+		return s.ensure(ctx, p, 3)
+	}
+	p.Table, p.Options = fmt.Sprintf("products_differ_%d", int(1000*q.differ)), "speculative_retry = 'NONE' AND read_repair = 'NONE'"
+	if err := s.ensure(ctx, p, 3); err != nil {
+		return err
+	}
+	var hosts []string
+	for _, n := range s.Cluster.Nodes() {
+		hosts = append(hosts, n.HostID())
+	}
+	s.lab.Say("writing %.3g %% of the keys with a time of its own at each node", 100*q.differ)
+	if err := s.Data.Differ(ctx, s.Client, hosts, q.differ); err != nil {
+		return err
+	}
+	return s.flush(ctx)
+}
+
+// outcomes adds to a table what became of the keys that a proxy asked of replicas, its
+// warm-up included.
+func (q quorumCase) outcomes(ctx context.Context, p *Proxy, t *report.Table) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+"/metrics", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(resp.Body)
+	if err != nil {
+		return err
+	}
+	metrics, total := families["qosproxy_quorum_reads_total"].GetMetric(), 0.0
+	for _, m := range metrics {
+		total += m.GetCounter().GetValue()
+	}
+	for _, m := range metrics {
+		n := m.GetCounter().GetValue()
+		if n == 0 {
+			continue
+		}
+		for _, l := range m.GetLabel() {
+			if l.GetName() == "outcome" {
+				t.Rows = append(t.Rows, []string{q.condition, l.GetValue(), fmt.Sprintf("%.2f", 100*n/total)})
+			}
+		}
+	}
+	return nil
+}
+
+// judgeQuorum judges what was measured.
+func judgeQuorum(r *report.Report) {
+	cpu := func(condition string, limit float64, target string) {
+		atMost(r, fmt.Sprintf("cluster CPU per lookup, replicas / %s, %s", target, condition), limit,
+			find(r, byReplicas, condition), report.CassandraCPU, find(r, target, condition), report.CassandraCPU)
+	}
+	for _, q := range quorumCases {
+		limit := 1.0 / 5
+		if q.direct {
+			limit = 1.0 / 3
+		}
+		cpu(q.condition, limit, bench.InUnpaged)
+		if q.all {
+			cpu(q.condition, 1.0/10, bench.Single)
+			atLeast(r, "lookups per second, replicas / in-unpaged, "+q.condition, 2.5,
+				find(r, byReplicas, q.condition), report.Rate, find(r, bench.InUnpaged, q.condition), report.Rate)
+		}
+	}
+}
