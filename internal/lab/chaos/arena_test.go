@@ -110,8 +110,9 @@ func newArena(t *testing.T) *arena {
 	layout := experiment.Layout{Nodes: 3, Racks: 3, VNodes: 16, YAML: map[string]any{
 		"tombstone_warn_threshold": tombstoneLimit, "tombstone_failure_threshold": tombstoneLimit,
 	}}
+	layout.JVMArgs = []string{"-Dcassandra.enable_nodelocal_queries=true"} // which a read must ask for
 	if *short {
-		layout.JVMArgs = []string{devcluster.ShortLived}
+		layout.JVMArgs = append(layout.JVMArgs, devcluster.ShortLived)
 	}
 	site, err := lab.Boot(ctx, layout)
 	require.NoError(t, err)

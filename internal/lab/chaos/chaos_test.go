@@ -48,7 +48,9 @@ type scenario struct {
 // scenarios are the scoreboard, in its order.
 var scenarios = slices.Concat(
 	[]scenario{frozen, slow, killed}, blackHoles,
-	[]scenario{loss, delayOne, delayAll, rollingRestart, membership, allDown, oneReplica, quorumLost, thawUnderLoad, hedgeStorm, overload,
+	[]scenario{loss, delayOne, delayAll, rollingRestart, membership, allDown, oneReplica, quorumLost},
+	byReplicas,
+	[]scenario{thawUnderLoad, hedgeStorm, overload,
 		priorities, greedyClient, noHarm, schemaChanges, tombstones, prepared, memory, floodRequests, floodAnswers, slowReading, cancelled, turns, reloads, abuse},
 )
 

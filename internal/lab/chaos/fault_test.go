@@ -88,25 +88,29 @@ const (
 var frozen = scenario{
 	name: "frozen", fault: "one node frozen for 20 s (SIGSTOP)", promise: faultPromise, rely: faultRely, without: nothingProtects, judge: faultChecks,
 	measure: func(a *arena, safe bool) *Outcome {
-		return a.underFault(a.protected(safe), safe, 0, func() {
-			a.must(a.node(3).Pause())
-			a.hold(span(faultLength))
-			a.must(a.node(3).Resume())
-			a.hold(time.Second)
-		})
+		return a.underFault(a.protected(safe), safe, 0, a.freeze)
 	},
+}
+
+func (a *arena) freeze() {
+	a.must(a.node(3).Pause())
+	a.hold(span(faultLength))
+	a.must(a.node(3).Resume())
+	a.hold(time.Second)
 }
 
 var slow = scenario{
 	name: "slow", fault: "one node with 5 % of a CPU for 20 s", promise: faultPromise, rely: faultRely, without: nothingProtects, judge: faultChecks,
 	measure: func(a *arena, safe bool) *Outcome {
-		return a.underFault(a.protected(safe), safe, 0, func() {
-			a.must(a.node(3).LimitCPU(0.05))
-			a.hold(span(faultLength))
-			a.must(a.node(3).LimitCPU(0))
-			a.hold(time.Second)
-		})
+		return a.underFault(a.protected(safe), safe, 0, a.slow)
 	},
+}
+
+func (a *arena) slow() {
+	a.must(a.node(3).LimitCPU(0.05))
+	a.hold(span(faultLength))
+	a.must(a.node(3).LimitCPU(0))
+	a.hold(time.Second)
 }
 
 // replicated returns the proxy for all tables with three replicas, or the one for a table
@@ -121,15 +125,17 @@ func (a *arena) replicated(safe bool) *subject {
 var killed = scenario{
 	name: "killed", fault: "one node killed (-9) and started again", promise: faultPromise, rely: faultRely, without: "replication factor 1, one table", judge: faultChecks,
 	measure: func(a *arena, safe bool) *Outcome {
-		return a.underFault(a.replicated(safe), safe, 0, func() {
-			defer a.apart()()
-			a.hold(2 * time.Second)
-			a.must(a.node(3).Kill())
-			a.hold(5 * time.Second)
-			a.must(a.node(3).Start(a.t.Context()))
-			a.hold(5 * time.Second)
-		})
+		return a.underFault(a.replicated(safe), safe, 0, a.kill)
 	},
+}
+
+func (a *arena) kill() {
+	defer a.apart()()
+	a.hold(2 * time.Second)
+	a.must(a.node(3).Kill())
+	a.hold(5 * time.Second)
+	a.must(a.node(3).Start(a.t.Context()))
+	a.hold(5 * time.Second)
 }
 
 // noFailures is the promise that no lookup fails meanwhile.

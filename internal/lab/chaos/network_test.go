@@ -52,20 +52,26 @@ func blackHole(name, fault string, rules func(*devcluster.Node) []string) scenar
 	return scenario{
 		name: name, fault: fault, promise: faultPromise, rely: faultRely, network: true, without: nothingProtects, judge: faultChecks,
 		measure: func(a *arena, safe bool) *Outcome {
-			return a.underFault(a.protected(safe), safe, 0, func() {
-				a.filter(rules(a.node(3))...)
-				a.hold(span(faultLength))
-				a.filter()
-				a.hold(time.Second)
-			})
+			return a.underFault(a.protected(safe), safe, 0, func() { a.drop(rules(a.node(3))...) })
 		},
 	}
 }
 
+// drop has rules for a while.
+func (a *arena) drop(rules ...string) {
+	a.filter(rules...)
+	a.hold(span(faultLength))
+	a.filter()
+	a.hold(time.Second)
+}
+
+// bothWays drops all packets of the native protocol to and from a node.
+func bothWays(n *devcluster.Node) []string {
+	return []string{requests(n) + " drop", answers(n) + " drop"}
+}
+
 var blackHoles = []scenario{
-	blackHole("black-hole", "CQL port of one node black-holed both ways for 20 s", func(n *devcluster.Node) []string {
-		return []string{requests(n) + " drop", answers(n) + " drop"}
-	}),
+	blackHole("black-hole", "CQL port of one node black-holed both ways for 20 s", bothWays),
 	blackHole("black-hole-requests", "requests to one node vanish for 20 s", func(n *devcluster.Node) []string { return []string{requests(n) + " drop"} }),
 	blackHole("black-hole-answers", "answers of one node vanish for 20 s", func(n *devcluster.Node) []string { return []string{answers(n) + " drop"} }),
 }
