@@ -255,15 +255,17 @@ func (n *nodeLocal) tellRefusal() {
 	switch {
 	case hosts == "":
 		n.log.Info("no cassandra host refuses NODE_LOCAL any more")
+	case now.allowed+now.unknown == 0 && now.direct > 0:
+		n.log.Info("no cassandra host allows NODE_LOCAL; those with dynamic_snitch: false are asked for their own data at LOCAL_ONE", "hosts", now.direct)
 	case now.allowed+now.unknown == 0:
-		n.log.Warn("no cassandra host allows NODE_LOCAL; reads go at LOCAL_ONE", "remedy", allowNodeLocal)
+		n.log.Warn("no cassandra host allows NODE_LOCAL; reads go at LOCAL_ONE, and quorum reads through coordinators", "remedy", allowNodeLocal)
 	default:
 		n.log.Warn("cassandra hosts refuse NODE_LOCAL and are read at LOCAL_ONE", "hosts", hosts, "remedy", allowNodeLocal)
 	}
 }
 
-// tell logs why reads do not go at NODE_LOCAL, or that they do when the reason is
-// empty; once for each change.
+// tell logs why hosts are not asked for their own data, at NODE_LOCAL or for quorum_reads:
+// replicas, or that they are when the reason is empty; once for each change.
 func (n *nodeLocal) tell(level slog.Level, reason string) {
 	if reason == n.watched.told {
 		return
@@ -271,10 +273,14 @@ func (n *nodeLocal) tell(level slog.Level, reason string) {
 	n.watched.told = reason
 	n.closed.Store(&reason)
 	if reason == "" {
+		if now := n.refusal(); now.allowed+now.unknown == 0 {
+			n.log.Info("hosts are asked for their own data at LOCAL_ONE")
+			return
+		}
 		n.log.Info("reads go at NODE_LOCAL")
 		return
 	}
-	n.log.Log(context.Background(), level, "reads go at LOCAL_ONE and not at NODE_LOCAL", "reason", reason)
+	n.log.Log(context.Background(), level, "hosts are not asked for their own data: reads go at LOCAL_ONE, and quorum reads through coordinators", "reason", reason)
 }
 
 // nodeLocalCluster returns c as nodeLocal needs it.
