@@ -70,10 +70,10 @@ type (
 	read   struct{ place int }
 )
 
-var model = porcupine.Model{
+var lastWriteWins = porcupine.Model{
 	Init: func() any { return state{null: true} },
 	Step: func(before, input, output any) (bool, any) {
-		s := before.(state) //nolint:forcetypeassert // the model makes it
+		s := before.(state) //nolint:forcetypeassert // lastWriteWins makes it
 		switch in := input.(type) {
 		case write:
 			if in.of > s.of {
@@ -146,7 +146,7 @@ func (h *History) operations() []porcupine.Operation {
 
 // Check judges the history within some time.
 func (h *History) Check(within time.Duration) Verdict {
-	return porcupine.CheckOperationsTimeout(model, h.operations(), within)
+	return porcupine.CheckOperationsTimeout(lastWriteWins, h.operations(), within)
 }
 
 // Explain returns the read by whose end the history is violated, and what happened until then
