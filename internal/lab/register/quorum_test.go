@@ -63,26 +63,24 @@ const (
 
 var columns = []string{"v", "w"}
 
-// table is a table and the keys that are written to it. Each has one row.
+// table is a table and the keys that are written to it, each of which has one row.
 type table struct {
 	name, definition string
-	// where names the row, with a bind marker for the key, and row is how the row is deleted;
-	// columns and values are those of an INSERT besides id, v and w.
-	where, row      string
-	columns, values string
-	compared        bool // its replicas are
-	size            int
-	keys            []*key
+	where, all       string // which row an UPDATE is of, and which ones a DELETE
+	insert           string
+	compared         bool // its replicas are
+	size             int
+	keys             []*key
 }
 
 func tables() []*table {
-	const plain = "(id text PRIMARY KEY, v text, w text) WITH speculative_retry = "
-	return []*table{
-		{name: "plain", definition: plain + "'NONE'", where: "id = ?", row: "id = ?", compared: true, size: 150},
-		{name: "speculating", definition: plain + "'99p'", where: "id = ?", row: "id = ?", compared: true, size: 90},
-		{name: "clustered", definition: "(id text, c int, v text, w text, PRIMARY KEY (id, c))", where: "id = ? AND c = 1", row: "id = ? AND c >= 0",
-			columns: ", c", values: ", 1", size: 60},
-	}
+	plain := table{definition: "(id text PRIMARY KEY, v text, w text) WITH speculative_retry = ", where: "id = ?", all: "id = ?",
+		insert: "(id, v, w) VALUES (?, ?, ?)", compared: true}
+	first, second := plain, plain
+	first.name, first.size, first.definition = "plain", 150, plain.definition+"'NONE'"
+	second.name, second.size, second.definition = "speculating", 90, plain.definition+"'99p'"
+	return []*table{&first, &second, {name: "clustered", size: 60, definition: "(id text, c int, v text, w text, PRIMARY KEY (id, c))",
+		where: "id = ? AND c = 1", all: "id = ? AND c >= 0", insert: "(id, v, w, c) VALUES (?, ?, ?, 1)"}}
 }
 
 // key is what was written to and read of one key, by column and, for reads, contender.
@@ -105,7 +103,6 @@ type suite struct {
 	other   atomic.Int64    // keys answered from others, by the first contender
 	failed  [3]atomic.Int64
 	unknown atomic.Int64 // writes
-	events  []string
 }
 
 func (s *suite) now() time.Duration { return time.Since(s.start) }
@@ -196,7 +193,7 @@ func (s *suite) boot() {
 
 // write writes to one key, one write after the other, until ctx ends.
 func (s *suite) write(ctx context.Context, tab *table, k *key, pause time.Duration) {
-	into := "INSERT INTO reg." + tab.name + " (id, v, w" + tab.columns + ") VALUES (?, ?, ?" + tab.values + ") USING TIMESTAMP ?"
+	into := "INSERT INTO reg." + tab.name + " " + tab.insert + " USING TIMESTAMP ?"
 	gone := false // the next write is of a value
 	for ts := int64(0); ctx.Err() == nil; {
 		ts = max(ts+1, time.Now().UnixMicro())
@@ -222,7 +219,7 @@ func (s *suite) write(ctx context.Context, tab *table, k *key, pause time.Durati
 			}
 		case kind < 17:
 			w.Null, gone = true, true
-			cql, args = "DELETE FROM reg."+tab.name+" USING TIMESTAMP ? WHERE "+tab.row, []any{ts, k.id}
+			cql, args = "DELETE FROM reg."+tab.name+" USING TIMESTAMP ? WHERE "+tab.all, []any{ts, k.id}
 		default:
 			w.Null, gone = true, true
 			touched = []int{one}
@@ -381,10 +378,8 @@ func (s *suite) during(f fault) {
 	for outcome := range after {
 		after[outcome] -= before[outcome]
 	}
-	event := fmt.Sprintf("%-14s from %.1f to %.1f s, then 15 s: %d keys read, %d failed; %s", f.name, from.Seconds(), over.Seconds(),
+	s.t.Logf("%-14s from %.1f to %.1f s, then 15 s: %d keys read, %d failed; %s", f.name, from.Seconds(), over.Seconds(),
 		s.read[0].Load()-read, s.failed[0].Load()-failed, shares(after))
-	s.t.Log(event)
-	s.events = append(s.events, event)
 }
 
 func (s *suite) hold(d time.Duration) { sleep(s.t.Context(), d) }
@@ -442,9 +437,6 @@ func shares(outcomes map[string]float64) string {
 // judge checks all histories.
 func (s *suite) judge(outcomes map[string]float64) {
 	t := s.t
-	for _, e := range s.events {
-		t.Log(e)
-	}
 	t.Logf("%d keys read of compared tables (%s), %d of others; %d failed; %d writes of unknown outcome",
 		s.read[0].Load(), shares(outcomes), s.other.Load(), s.failed[0].Load(), s.unknown.Load())
 	total := 0.0
