@@ -181,10 +181,8 @@ func (s *suite) boot() {
 	}
 	require.NoError(t, s.writer.Define(ctx, definitions...))
 	for _, c := range contenders {
-		yaml := "listen: {grpc: \"127.0.0.1:0\", http: \"127.0.0.1:0\", admin: \"127.0.0.1:0\"}\nshutdown: {delay: 0s}\nadmission: {enabled: false}\ntables:\n"
-		for _, name := range names {
-			yaml += "  - {name: " + name + ", timeout: 2s, " + c.settings + "}\n"
-		}
+		yaml := `listen: {grpc: "127.0.0.1:0", http: "127.0.0.1:0", admin: "127.0.0.1:0"}` + "\nshutdown: {delay: 0s}\nadmission: {enabled: false}\ntables:\n" +
+			"  - {timeout: 2s, " + c.settings + ", name: " + strings.Join(names, "}\n  - {timeout: 2s, "+c.settings+", name: ") + "}\n"
 		p, err := s.site.Start(ctx, yaml)
 		require.NoError(t, err)
 		s.proxies = append(s.proxies, p)
