@@ -33,7 +33,7 @@ build: ## build bin/qosproxy
 # own, whose go.mod the product does not share. Some of its tests need the tag lab.
 LAB := internal/lab
 # Build tags are separated by commas.
-LAB_TAGS := lab,chaos
+LAB_TAGS := lab,chaos,register
 
 .PHONY: build-lab
 build-lab: build ## build bin/qoslab, which demonstrates and measures bin/qosproxy
@@ -115,6 +115,10 @@ chaos-short: ## the scenarios of make chaos that need no share of the CPUs, with
 .PHONY: chaos-report
 chaos-report: build-lab ## write the scoreboard of deploy/chaos/README.md from the newest verdicts (VERDICTS="folder folder")
 	$(BIN)/qoslab chaos report deploy/chaos/README.md $(VERDICTS)
+
+.PHONY: check-quorum
+check-quorum: build ## check on a real cluster under faults that quorum_reads: replicas is linearizable; 15 minutes (CHECK="-register.keys=100000")
+	cd $(LAB) && $(GO) test -tags register -run TestQuorumReads -count=1 -timeout 4h -v ./register -args -register.proxy='$(abspath $(BIN))/qosproxy' $(value CHECK)
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (20s)

@@ -29,6 +29,7 @@ var allowed = map[string]struct{ lab, product []string }{
 	"cassandra":  {},
 	"acceptance": {},
 	"devcluster": {nil, []string{"internal/cassandra"}},
+	"register":   {},
 	"simulate": {[]string{"report"}, []string{"internal/cost", "internal/executor", "internal/hedge", "internal/merge", "internal/partition", "internal/planner",
 		"internal/ring", "internal/schema"}},
 	"bench": {[]string{"report"}, []string{"api/qosproxy/v1", "internal/cassandra", "internal/cqltype", "internal/executor", "internal/hedge",
