@@ -172,12 +172,12 @@ func (m *messageCount) at(p bench.Progress) {
 func (m *messageCount) add(p bench.Progress, messages float64) {
 	text := fmt.Sprintf("%.1f", messages)
 	for i, row := range m.table.Rows {
-		if row[0] == p.Condition && row[1] == p.Target {
+		if row[0] == p.Condition && row[1] == p.Name() {
 			m.table.Rows[i][2] += ", " + text
 			return
 		}
 	}
-	m.table.Rows = append(m.table.Rows, []string{p.Condition, p.Target, text})
+	m.table.Rows = append(m.table.Rows, []string{p.Condition, p.Name(), text})
 }
 
 // messages returns how many messages all nodes have got from each other since they were
