@@ -104,7 +104,7 @@ func TestMessagesAreCountedByLookupOfARound(t *testing.T) {
 		counts = counts[1:]
 		return now, nil
 	}}
-	at := bench.Progress{Contender: bench.Contender{Target: bench.Cover, Condition: asTested}}
+	at := bench.Progress{Contender: bench.Contender{Target: bench.Cover, As: "cover, by its name", Condition: asTested}}
 	m.at(at) // warm-up
 	for range 2 {
 		at.Round, at.Done = at.Round+1, nil
@@ -112,7 +112,7 @@ func TestMessagesAreCountedByLookupOfARound(t *testing.T) {
 		at.Done = &report.Round{Counts: report.Counts{Lookups: 100}}
 		m.at(at)
 	}
-	assert.Equal(t, [][]string{{asTested, bench.Cover, "2.0, 6.0"}}, table.Rows)
+	assert.Equal(t, [][]string{{asTested, "cover, by its name", "2.0, 6.0"}}, table.Rows)
 	assert.Empty(t, counts)
 }
 
