@@ -81,7 +81,7 @@ tables:
 const staleCertificates = "old certificates in use at the end"
 
 var reloads = scenario{
-	name: "reload", fault: "certificates and configuration exchanged × 30, connections made anew every 2 s", promise: "0 lost", quick: 3,
+	name: "reload", fault: "certificates and configuration exchanged × 30, connections made anew every 2 s", promise: "0 failed", quick: 3,
 	rely:    "Certificates and settings change under load without a lookup that fails.",
 	without: "a restart in place of each of 5 reloads",
 	measure: func(a *arena, safe bool) *Outcome {
@@ -139,7 +139,11 @@ var reloads = scenario{
 		return o
 	},
 	judge: func(o *Outcome) []Check {
-		return append(noneLost(o), counted(staleCertificates, int64(o.Value(staleCertificates)), 0))
+		promise := noFailures
+		if *short { // its nodes are cold, and late whatever is done
+			promise = noneLost
+		}
+		return append(promise(o), counted(staleCertificates, int64(o.Value(staleCertificates)), 0))
 	},
 }
 
