@@ -14,8 +14,6 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qosproxy/qosproxy/internal/lab/bench"
@@ -438,11 +436,7 @@ func label(m *dto.Metric, name string) string {
 
 // metrics scrapes a proxy.
 func (a *arena) metrics(s *subject) map[string]*dto.MetricFamily {
-	resp, err := http.Get("http://" + s.proxy.Admin + "/metrics")
-	a.must(err)
-	defer resp.Body.Close()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(resp.Body)
+	families, err := s.proxy.Metrics(context.WithoutCancel(a.t.Context()))
 	a.must(err)
 	return families
 }

@@ -7,12 +7,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
 )
@@ -167,6 +172,24 @@ func (p *Proxy) readLog() (ready bool, err error) {
 		ready = ready || strings.Contains(line.Msg, "cassandra is ready")
 	}
 	return ready, nil
+}
+
+// Metrics reads what the process exports, by name. It fails when it does not answer within
+// five seconds.
+func (p *Proxy) Metrics(ctx context.Context) (map[string]*dto.MetricFamily, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(resp.Body)
 }
 
 // Resident returns the memory that the process has resident, in bytes. It fails

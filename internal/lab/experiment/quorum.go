@@ -4,11 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"time"
-
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 
 	"github.com/qosproxy/qosproxy/internal/lab/bench"
 	"github.com/qosproxy/qosproxy/internal/lab/report"
@@ -135,19 +130,7 @@ func (q quorumCase) prepare(ctx context.Context, s *Site) error {
 // outcomes adds to a table what became of the keys that a proxy asked of replicas, its
 // warm-up included.
 func (q quorumCase) outcomes(ctx context.Context, p *Proxy, t *report.Table) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+"/metrics", nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(resp.Body)
+	families, err := p.Metrics(ctx)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"regexp"
 	"runtime"
@@ -20,8 +19,6 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -392,11 +389,7 @@ func sleep(ctx context.Context, d time.Duration) {
 // outcomes returns how many keys of the compared tables the proxy that is checked has read with
 // each outcome.
 func (s *suite) outcomes() map[string]float64 {
-	resp, err := http.Get("http://" + s.proxies[0].Admin + "/metrics")
-	require.NoError(s.t, err)
-	defer resp.Body.Close()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(resp.Body)
+	families, err := s.proxies[0].Metrics(s.t.Context())
 	require.NoError(s.t, err)
 	out := map[string]float64{}
 	for _, m := range families["qosproxy_quorum_reads_total"].GetMetric() {
