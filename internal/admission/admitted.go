@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
@@ -39,7 +40,7 @@ func (a *Admitted) Get(ctx context.Context, req *lookup.Request) (*lookup.Respon
 	if err != nil {
 		return nil, err
 	}
-	var outcome Outcome
+	outcome := Outcome{Cancelled: errors.Is(ctx.Err(), context.Canceled)}
 	for i := range resp.Results {
 		outcome.add(&resp.Results[i], req.Table.Settings.MaxResponseBytes)
 	}
@@ -63,6 +64,7 @@ func (a *Admitted) Stream(ctx context.Context, req *lookup.Request, emit func(i 
 	if err != nil {
 		return lookup.Stats{}, err
 	}
+	outcome.Cancelled = errors.Is(ctx.Err(), context.Canceled)
 	permit.Release(outcome)
 	return stats, nil
 }

@@ -70,6 +70,33 @@ func TestALookupHoldsItsPermitUntilTheHostsHaveAnswered(t *testing.T) {
 	assert.Zero(t, c.Status().InflightKeys, "also after an error")
 }
 
+func TestACallerWhoHangsUpIsNoEvidence(t *testing.T) {
+	limits := DefaultLimits()
+	table := schema.NewTable("ks", "t", "", nil)
+	req := &lookup.Request{
+		Table: &lookup.Table{Schema: table, Settings: &lookup.Settings{Timeout: time.Second}},
+		Keys:  make([]partition.Key, 1),
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, tt := range map[string]struct {
+		ctx  context.Context
+		late float64
+	}{"who waits": {t.Context(), 2}, "who hung up": {gone, 0}} {
+		t.Run(name, func(t *testing.T) {
+			c, err := New(Config{Limits: limits, Tables: map[string]SLO{table.String(): slo}})
+			require.NoError(t, err)
+			admitted := NewAdmitted(&answers{controller: c, statuses: []partition.Status{partition.TimedOut}}, c)
+			_, err = admitted.Get(tt.ctx, req)
+			require.NoError(t, err)
+			_, err = admitted.Stream(tt.ctx, req, func(int, partition.Result) error { return nil })
+			require.NoError(t, err)
+			assert.InDelta(t, tt.late, c.load.recent.sum(recentWindow, time.Now()).late, 0)
+			assert.InDelta(t, tt.late, c.tables[table.String()].ladder.seconds.sum(recentWindow, time.Now()).late, 0)
+		})
+	}
+}
+
 func TestARefusedLookupAsksNobody(t *testing.T) {
 	c, err := New(Config{Limits: DefaultLimits()})
 	require.NoError(t, err)

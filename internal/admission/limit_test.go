@@ -46,6 +46,42 @@ func tooLow(cfg *Config) { cfg.Limits.MinConcurrency, cfg.Limits.MaxConcurrency 
 
 var lowLimit = map[string]configured{"a limit far too low": tooLow}
 
+// TestCallersWhoHangUpSayNothingAboutTheHosts is of callers who wait for a part of the target,
+// on hosts that answer nobody: in the first half they are no reason to refuse others, nor to
+// brown out; later they are.
+func TestCallersWhoHangUpSayNothingAboutTheHosts(t *testing.T) {
+	for name, c := range map[string]struct {
+		patience time.Duration
+		lowered  bool
+	}{
+		"at once":                     {0, false},
+		"soon":                        {slo.Target / 5, false},
+		"just before half the target": {slo.Target/2 - time.Millisecond, false},
+		"after half the target":       {slo.Target/2 + time.Millisecond, true},
+		"nearly at the target":        {slo.Target - time.Millisecond, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, nil)
+				refused := 0
+				for range 5000 {
+					time.Sleep(time.Millisecond)
+					p, err := s.controller.Admit(Ask{Client: service, Table: shop, Keys: 5})
+					if err != nil {
+						refused++
+						continue
+					}
+					time.AfterFunc(c.patience, func() { p.Release(Outcome{Late: 5, Cancelled: true}) })
+				}
+				time.Sleep(second)
+				assert.Equal(t, c.lowered, refused > 0, "%d refused", refused)
+				burn := s.controller.tables[shop].ladder.seconds.sum(recentWindow, time.Now()).late
+				assert.Equal(t, c.lowered, burn > 0, "%v late", burn)
+			})
+		})
+	}
+}
+
 func TestTenfoldOverloadKeepsItsGoodput(t *testing.T) {
 	for keys, callers := range map[int][]*identity.Client{50: {person, service, job}, 10: {person}} {
 		for _, who := range callers {

@@ -15,7 +15,14 @@ type Outcome struct {
 	// Bytes is how many bytes of cells the answer has, or would have had with the keys
 	// that are too large, as far as they were read.
 	Bytes int
+	// Cancelled is set when the caller hung up before the hosts had answered.
+	Cancelled bool
 }
+
+// early reports whether the caller hung up within the first half of the time that the
+// lookup might take. That says nothing about the hosts. Who hangs up later does so because
+// they are slow: many callers have a timeout of their own which they do not send.
+func (o *Outcome) early(took, budget time.Duration) bool { return o.Cancelled && 2*took < budget }
 
 // Permit is the leave to do one lookup.
 type Permit struct {
@@ -66,7 +73,8 @@ func (p *Permit) Release(o Outcome) {
 	p.released = true
 	took := now.Sub(p.began)
 	c.classes[p.class]--
-	c.load.leave(p, o, now)
+	early := o.early(took, p.budget)
+	c.load.leave(p, o, !early, now)
 	p.client.leave(now)
 	c.unhold(p, o)
 	// The table is not the present one when its SLO was replaced meanwhile.
@@ -74,7 +82,9 @@ func (p *Permit) Release(o Outcome) {
 		if o.Answered == p.ask.Keys {
 			t.fastest.observe(p.ask.Keys, took, now)
 		}
-		t.ladder.seconds.add(p.class, o.Late > 0 || took > t.slo.Target, t.slo.slack(), now)
+		if !early {
+			t.ladder.seconds.add(p.class, o.Late > 0 || took > t.slo.Target, t.slo.slack(), now)
+		}
 	}
 	c.advance(now)
 }

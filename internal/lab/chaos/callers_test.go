@@ -66,6 +66,7 @@ var cancelled = scenario{
 		a.must(err)
 		o.figure(Sum, "lookups", float64(lookups), "")
 		o.figure(Sum, "cancelled", float64(seen.cancelled.Load()), "")
+		o.figure(Sum, refusedMeanwhile, a.sum(s, "qosproxy_admission_shed_total"), "")
 		o.figure(Sum, "connections cut", float64(seen.cuts.Load()), "")
 		if !safe {
 			request, err := message(requestOf(0))
@@ -107,6 +108,9 @@ const (
 	leftPermits     = "keys with permits"
 	leftOutstanding = "outstanding sub-queries"
 	moreHeap        = "more heap"
+	// refusedMeanwhile are lookups of the storm that were refused for load. Who hangs up is no
+	// sign of a host that is late; lookups that the proxy itself had no CPU for are.
+	refusedMeanwhile = "lookups refused meanwhile"
 )
 
 // requestOf asks for one to five keys.
