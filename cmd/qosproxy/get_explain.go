@@ -63,6 +63,7 @@ func (g *getResult) drawn(e *qosproxyv1.Explanation) *timeline.Lookup {
 		l.Attempts = append(l.Attempts, timeline.Attempt{
 			Host: a.GetHost(), Kind: explain.Word(a.GetKind()), Keys: positions(a.GetKeys()), Start: a.GetStart().AsDuration(), End: a.GetEnd().AsDuration(),
 			HedgeAfter: hedge, Outcome: explain.Word(a.GetOutcome()), Err: a.GetError(), NotHedged: a.GetNotHedged(),
+			StatementKeys: int(a.GetStatementKeys()),
 		})
 	}
 	return l

@@ -61,7 +61,7 @@ func explained() *qosproxyv1.BatchGetResponse {
 				Hosts:  []*qosproxyv1.PlannedHost{{Host: host, Avoided: "probing"}},
 			},
 			Attempts: []*qosproxyv1.Attempt{{Host: "10.0.0.1:9042", Kind: qosproxyv1.AttemptKind_ATTEMPT_KIND_FIRST, Keys: []int32{0}, Start: ms(0), End: ms(20),
-				Outcome: qosproxyv1.AttemptOutcome_ATTEMPT_OUTCOME_PENDING, HedgeAfter: ms(15), NotHedged: "load"}},
+				Outcome: qosproxyv1.AttemptOutcome_ATTEMPT_OUTCOME_PENDING, HedgeAfter: ms(15), NotHedged: "load", StatementKeys: 120}},
 			Deadline: ms(125), SoftDeadline: ms(20),
 		},
 	}
@@ -72,7 +72,7 @@ func TestGetDrawsHowALookupWasAsked(t *testing.T) {
 	out, err := execute(t, "get", "k.t", "a", "b", "--addr", s.serve(t), "--explain", "--soft-deadline", "20ms", "--min-keys", "1")
 	require.ErrorContains(t, err, "1 of 2 keys were not answered")
 	for _, says := range []string{"A  10.0.0.1:9042  rack r1  avoided: probing", "4611686018427387905", "1 key asked of nobody", "A first", "pending",
-		"not hedged: too much is late", "soft deadline 20 ms", "ended at its soft deadline"} {
+		"not hedged: too much is late", "in a shared statement of 120 keys", "soft deadline 20 ms", "ended at its soft deadline"} {
 		assert.Contains(t, out, says)
 	}
 	assert.NotContains(t, out, "\x1b", "no colour in a pipe")
@@ -94,7 +94,7 @@ func TestGetExplainsInJSONAsTheHTTPDoorDoes(t *testing.T) {
 	assert.JSONEq(t, `{"keys":[{"token":"4611686018427387905","replicas":["10.0.0.1:9042"],"group":0},{"token":"5","replicas":[],"group":null}],
 		"groups":[{"host":"10.0.0.1:9042","dc":"dc1","rack":"r1","keys":[0]}],
 		"hosts":[{"host":"10.0.0.1:9042","dc":"dc1","rack":"r1","avoided":"probing"}],"stressed":false,
-		"attempts":[{"host":"10.0.0.1:9042","kind":"first","keys":[0],"start_ms":0,"end_ms":20,"outcome":"pending","hedge_after_ms":15,"not_hedged":"load"}],
+		"attempts":[{"host":"10.0.0.1:9042","kind":"first","keys":[0],"start_ms":0,"end_ms":20,"outcome":"pending","hedge_after_ms":15,"not_hedged":"load","statement_keys":120}],
 		"deadline_ms":125,"soft_deadline_ms":20}`, string(got.Explain))
 
 	s.resp.Explanation = nil

@@ -82,6 +82,8 @@ type Attempt struct {
 	NotHedged    string   `json:"not_hedged,omitempty"`
 	// OwnData is set when the host was asked for what it has on its own disk.
 	OwnData bool `json:"own_data,omitempty"`
+	// StatementKeys is how many keys the statement had that it shared with other lookups.
+	StatementKeys int32 `json:"statement_keys,omitempty"`
 }
 
 // NewPlan returns a plan, which has nothing in it when p is nil.
@@ -120,7 +122,7 @@ func New(e *qosproxyv1.Explanation) *Explanation {
 	for _, a := range e.GetAttempts() {
 		out.Attempts = append(out.Attempts, Attempt{
 			a.GetHost(), Word(a.GetKind()), append([]int32{}, a.GetKeys()...), millis(a.GetStart()), millis(a.GetEnd()), Word(a.GetOutcome()), a.GetError(),
-			optional(a.GetHedgeAfter()), a.GetNotHedged(), a.GetOwnData()})
+			optional(a.GetHedgeAfter()), a.GetNotHedged(), a.GetOwnData(), a.GetStatementKeys()})
 	}
 	return out
 }

@@ -37,7 +37,7 @@ func TestExplanationAsJSON(t *testing.T) {
 		},
 		Attempts: []*qosproxyv1.Attempt{{
 			Host: "10.0.0.1:9042", Kind: qosproxyv1.AttemptKind_ATTEMPT_KIND_HEDGE, Outcome: qosproxyv1.AttemptOutcome_ATTEMPT_OUTCOME_WON,
-			Start: durationpb.New(1500 * time.Microsecond), End: durationpb.New(2 * time.Millisecond), NotHedged: "budget",
+			Start: durationpb.New(1500 * time.Microsecond), End: durationpb.New(2 * time.Millisecond), NotHedged: "budget", StatementKeys: 120,
 		}},
 		Deadline: durationpb.New(50 * time.Millisecond),
 	}))
@@ -48,7 +48,7 @@ func TestExplanationAsJSON(t *testing.T) {
 		"hosts": [{"host": "10.0.0.1:9042", "dc": "dc1", "rack": "r1", "avoided": "suspect"}],
 		"stressed": true,
 		"attempts": [{"host": "10.0.0.1:9042", "kind": "hedge", "keys": [], "start_ms": 1.5, "end_ms": 2, "outcome": "won",
-			"hedge_after_ms": null, "not_hedged": "budget"}],
+			"hedge_after_ms": null, "not_hedged": "budget", "statement_keys": 120}],
 		"deadline_ms": 50}`, string(body))
 	assert.Nil(t, New(nil))
 	body, err = json.Marshal(NewPlan(nil))

@@ -201,7 +201,7 @@ func TestExplainShowsPlanAndAttempts(t *testing.T) {
 			resp, err := respond(absent, late)(ctx, req)
 			resp.Plan = plan
 			resp.Attempts = []lookup.Attempt{{Host: host.Addr, Kind: "hedge", Keys: []int{0}, Start: time.Millisecond, End: 2 * time.Millisecond, Outcome: "failed", Err: "timeout", HedgeAfter: -1},
-				{Host: host.Addr, Kind: "first", Keys: []int{1}, HedgeAfter: 15 * time.Millisecond, NotHedged: "budget", Outcome: "pending"}}
+				{Host: host.Addr, Kind: "first", Keys: []int{1}, HedgeAfter: 15 * time.Millisecond, NotHedged: "budget", Outcome: "pending", StatementKeys: 120}}
 			resp.Deadline, resp.SoftDeadline = 50*time.Millisecond, 20*time.Millisecond
 			return resp, err
 		}}})
@@ -210,7 +210,7 @@ func TestExplainShowsPlanAndAttempts(t *testing.T) {
 		`"groups":[{"host":"10.0.0.1:9042","dc":"dc1","rack":"r1","keys":[0]}],`+
 		`"hosts":[{"host":"10.0.0.1:9042","dc":"dc1","rack":"r1","avoided":"suspect"}],"stressed":true,`+
 		`"attempts":[{"host":"10.0.0.1:9042","kind":"hedge","keys":[0],"start_ms":1,"end_ms":2,"outcome":"failed","error":"timeout","hedge_after_ms":null},`+
-		`{"host":"10.0.0.1:9042","kind":"first","keys":[1],"start_ms":0,"end_ms":0,"outcome":"pending","hedge_after_ms":15,"not_hedged":"budget"}],`+
+		`{"host":"10.0.0.1:9042","kind":"first","keys":[1],"start_ms":0,"end_ms":0,"outcome":"pending","hedge_after_ms":15,"not_hedged":"budget","statement_keys":120}],`+
 		`"deadline_ms":50,"soft_deadline_ms":20}}`)
 	planned := do(d.http.Handler, http.MethodPost, "/v1/ks/products:explain", `{"keys":["a","b"],"timeout":"5ms"}`)
 	assert.Equal(t, http.StatusOK, planned.Code)
@@ -228,6 +228,7 @@ func TestExplainShowsPlanAndAttempts(t *testing.T) {
 	assert.Nil(t, attempt.GetHedgeAfter())
 	assert.Equal(t, 15*time.Millisecond, resp.GetExplanation().GetAttempts()[1].GetHedgeAfter().AsDuration())
 	assert.Equal(t, "budget", resp.GetExplanation().GetAttempts()[1].GetNotHedged())
+	assert.Equal(t, int32(120), resp.GetExplanation().GetAttempts()[1].GetStatementKeys())
 	assert.Equal(t, 50*time.Millisecond, resp.GetExplanation().GetDeadline().AsDuration())
 	assert.Equal(t, 20*time.Millisecond, resp.GetExplanation().GetSoftDeadline().AsDuration())
 	assert.Equal(t, "suspect", resp.GetExplanation().GetPlan().GetHosts()[0].GetAvoided())

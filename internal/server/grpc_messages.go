@@ -129,6 +129,7 @@ func explanationOf(resp *lookup.Response) (*qosproxyv1.Explanation, error) {
 		attempt := &qosproxyv1.Attempt{
 			Host: a.Host, Kind: kind, Keys: positionsOf(a.Keys), Start: durationpb.New(a.Start), End: durationpb.New(a.End),
 			Outcome: outcome, Error: string(a.Err), NotHedged: string(a.NotHedged), OwnData: a.OwnData,
+			StatementKeys: int32(min(a.StatementKeys, math.MaxInt32)),
 		}
 		if a.HedgeAfter >= 0 {
 			attempt.HedgeAfter = durationpb.New(a.HedgeAfter)

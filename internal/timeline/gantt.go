@@ -213,11 +213,18 @@ func (c *chart) row(r *row) {
 	colour := outcomeColour(r.Outcome)
 	c.line(fmt.Sprintf("%s  %*d  %s  %*s  %s", pad(c.name(r), c.label), keysWidth, len(r.Keys), c.bar(r, colour),
 		endWidth, fmt.Sprintf("%.2f", float64(r.End)/float64(time.Millisecond)), c.paint(r.Outcome, colour)))
-	for _, note := range []string{c.failure(r), c.notHedged(r)} {
+	for _, note := range []string{c.shared(r), c.failure(r), c.notHedged(r)} {
 		if note != "" {
 			c.line(fmt.Sprintf("%s  %*s  %s", pad("", c.label), keysWidth, "", c.faint(note)))
 		}
 	}
+}
+
+func (c *chart) shared(r *row) string {
+	if r.StatementKeys == 0 {
+		return ""
+	}
+	return fmt.Sprintf("↑ in a shared statement of %d keys", r.StatementKeys)
 }
 
 func (c *chart) failure(r *row) string {

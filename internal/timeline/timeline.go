@@ -89,6 +89,9 @@ type Attempt struct {
 	// Err is why it failed, and NotHedged why it was not hedged although it was
 	// late, in one word each; empty when they do not apply.
 	Err, NotHedged string
+	// StatementKeys is how many keys the statement had that it shared with other lookups; 0
+	// when the statement was its own.
+	StatementKeys int
 }
 
 // Options are how to draw.

@@ -48,7 +48,7 @@ func trouble() *Lookup {
 		Elapsed:  50 * ms,
 		Deadline: 50 * ms, SoftDeadline: 20 * ms,
 		Attempts: []Attempt{
-			{Host: six[0].Addr, Kind: "first", Keys: []int{0, 1, 2}, End: 3410 * time.Microsecond, HedgeAfter: 15 * ms, Outcome: "won"},
+			{Host: six[0].Addr, Kind: "first", Keys: []int{0, 1, 2}, End: 3410 * time.Microsecond, HedgeAfter: 15 * ms, Outcome: "won", StatementKeys: 120},
 			{Host: six[1].Addr, Kind: "first", Keys: []int{3, 4}, End: 17730 * time.Microsecond, HedgeAfter: 15 * ms, Outcome: "cancelled"},
 			{Host: six[3].Addr, Kind: "first", Keys: []int{5}, End: 1200 * time.Microsecond, HedgeAfter: 15 * ms, Outcome: "failed", Err: "disconnected"},
 			{Host: six[4].Addr, Kind: "first", Keys: []int{6}, End: 50 * ms, HedgeAfter: 15 * ms, Outcome: "pending", NotHedged: "budget"},

@@ -2174,7 +2174,10 @@ type Attempt struct {
 	NotHedged string `protobuf:"bytes,9,opt,name=not_hedged,json=notHedged,proto3" json:"not_hedged,omitempty"`
 	// Whether it asked the host for what that has on its own disk, to be compared with what
 	// other replicas of its keys have.
-	OwnData       bool `protobuf:"varint,10,opt,name=own_data,json=ownData,proto3" json:"own_data,omitempty"`
+	OwnData bool `protobuf:"varint,10,opt,name=own_data,json=ownData,proto3" json:"own_data,omitempty"`
+	// How many keys the statement had by which it was sent, when that also had keys of other
+	// lookups; 0 when the statement was its own.
+	StatementKeys int32 `protobuf:"varint,11,opt,name=statement_keys,json=statementKeys,proto3" json:"statement_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2277,6 +2280,13 @@ func (x *Attempt) GetOwnData() bool {
 		return x.OwnData
 	}
 	return false
+}
+
+func (x *Attempt) GetStatementKeys() int32 {
+	if x != nil {
+		return x.StatementKeys
+	}
+	return 0
 }
 
 // Host is one node of the cluster.
@@ -2504,7 +2514,7 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\x06_group\"I\n" +
 	"\fPlannedGroup\x12%\n" +
 	"\x04host\x18\x01 \x01(\v2\x11.qosproxy.v1.HostR\x04host\x12\x12\n" +
-	"\x04keys\x18\x02 \x03(\x05R\x04keys\"\x80\x03\n" +
+	"\x04keys\x18\x02 \x03(\x05R\x04keys\"\xa7\x03\n" +
 	"\aAttempt\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12,\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x18.qosproxy.v1.AttemptKindR\x04kind\x12\x12\n" +
@@ -2518,7 +2528,8 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\n" +
 	"not_hedged\x18\t \x01(\tR\tnotHedged\x12\x19\n" +
 	"\bown_data\x18\n" +
-	" \x01(\bR\aownData\"\x96\x01\n" +
+	" \x01(\bR\aownData\x12%\n" +
+	"\x0estatement_keys\x18\v \x01(\x05R\rstatementKeys\"\x96\x01\n" +
 	"\x04Host\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x1e\n" +
