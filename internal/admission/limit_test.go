@@ -74,6 +74,7 @@ func TestCallersWhoHangUpSayNothingAboutTheHosts(t *testing.T) {
 					time.AfterFunc(c.patience, func() { p.Release(Outcome{Late: 5, Cancelled: true}) })
 				}
 				time.Sleep(second)
+				synctest.Wait()
 				assert.Equal(t, c.lowered, refused > 0, "%d refused", refused)
 				burn := s.controller.tables[shop].ladder.seconds.sum(recentWindow, time.Now()).late
 				assert.Equal(t, c.lowered, burn > 0, "%v late", burn)

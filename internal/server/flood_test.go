@@ -263,8 +263,11 @@ func TestAStreamHoldsNoPermitForItsReader(t *testing.T) {
 	}
 	conn := dial(t, s.Addr("grpc").String())
 	const readers = 20
+	// That of the table is short for a machine that is busy, and then some never begin.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	for range readers {
-		_, err := qosproxyv1.NewQosProxyClient(conn).StreamBatchGet(t.Context(), in)
+		_, err := qosproxyv1.NewQosProxyClient(conn).StreamBatchGet(ctx, in)
 		require.NoError(t, err)
 	}
 	require.Eventually(t, func() bool { return ended.Load() == readers }, patience, time.Millisecond)
