@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -74,11 +75,8 @@ func (f *getFlags) run(cmd *cobra.Command, name string, keys []string) error {
 		return err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout+connectTimeout)
-	defer cancel()
-
 	client := conn.API()
-	definition, err := f.describe(ctx, client, keyspace, table)
+	definition, err := f.describe(cmd.Context(), client, keyspace, table)
 	if err != nil {
 		return err
 	}
@@ -95,8 +93,17 @@ func (f *getFlags) run(cmd *cobra.Command, name string, keys []string) error {
 	if req.Keys, err = wireKeys(definition, keys); err != nil {
 		return err
 	}
+	// Not by a deadline, which the proxy would take for that of the lookup in place of the
+	// table's.
+	patience := f.timeout + answerTimeout
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	defer cancel(nil)
+	defer time.AfterFunc(patience, func() { cancel(errNoAnswer) }).Stop()
 	resp, err := client.BatchGet(ctx, req)
 	if resp = answered(resp, err); resp == nil {
+		if errors.Is(context.Cause(ctx), errNoAnswer) {
+			return fmt.Errorf("no answer from %s within %s", f.proxy.addr, patience)
+		}
 		return f.proxy.explainError(err)
 	}
 	lookup := &getResult{keys: keys, resp: resp}
@@ -111,8 +118,16 @@ func (f *getFlags) run(cmd *cobra.Command, name string, keys []string) error {
 	return err
 }
 
+// answerTimeout is how long the command waits for an answer, beyond --timeout if it is set. A
+// table with a longer timeout needs that.
+var answerTimeout = 30 * time.Second
+
+var errNoAnswer = errors.New("no answer")
+
 // describe asks the proxy for the definition of a table.
 func (f *getFlags) describe(ctx context.Context, client qosproxyv1.QosProxyClient, keyspace, table string) (*qosproxyv1.Table, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
 	tables, err := client.ListTables(ctx, &qosproxyv1.ListTablesRequest{})
 	if err != nil {
 		return nil, f.proxy.explainError(err)

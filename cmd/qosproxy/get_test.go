@@ -21,6 +21,9 @@ type scripted struct {
 	qosproxyv1.UnimplementedQosProxyServer
 	asked *qosproxyv1.BatchGetRequest
 	resp  *qosproxyv1.BatchGetResponse
+	// limited is set when the lookup had a deadline by its headers; hang is to give none an
+	// answer.
+	limited, hang bool
 }
 
 func (s *scripted) ListTables(context.Context, *qosproxyv1.ListTablesRequest) (*qosproxyv1.ListTablesResponse, error) {
@@ -29,8 +32,12 @@ func (s *scripted) ListTables(context.Context, *qosproxyv1.ListTablesRequest) (*
 		PartitionKey: []*qosproxyv1.Column{{Name: "id", Type: text}}, Columns: []*qosproxyv1.Column{{Name: "id", Type: text}}}}}, nil
 }
 
-func (s *scripted) BatchGet(_ context.Context, in *qosproxyv1.BatchGetRequest) (*qosproxyv1.BatchGetResponse, error) {
+func (s *scripted) BatchGet(ctx context.Context, in *qosproxyv1.BatchGetRequest) (*qosproxyv1.BatchGetResponse, error) {
 	s.asked = in
+	_, s.limited = ctx.Deadline()
+	if s.hang {
+		<-ctx.Done()
+	}
 	return s.resp, nil
 }
 
@@ -65,6 +72,24 @@ func explained() *qosproxyv1.BatchGetResponse {
 			Deadline: ms(125), SoftDeadline: ms(20),
 		},
 	}
+}
+
+// TestTheDeadlineIsTheTables is of a lookup whose --timeout alone limits it, if there is one.
+func TestTheDeadlineIsTheTables(t *testing.T) {
+	s := &scripted{resp: explained()}
+	addr := s.serve(t)
+	_, _ = execute(t, "get", "k.t", "a", "b", "--addr", addr)
+	assert.False(t, s.limited)
+	assert.Nil(t, s.asked.GetTimeout())
+	_, _ = execute(t, "get", "k.t", "a", "b", "--addr", addr, "--timeout", "40ms")
+	assert.False(t, s.limited)
+	assert.Equal(t, 40*time.Millisecond, s.asked.GetTimeout().AsDuration())
+
+	usual := answerTimeout
+	t.Cleanup(func() { answerTimeout = usual })
+	answerTimeout, s.hang = 50*time.Millisecond, true
+	_, err := execute(t, "get", "k.t", "a", "b", "--addr", addr)
+	assert.EqualError(t, err, "no answer from "+addr+" within 50ms")
 }
 
 func TestGetDrawsHowALookupWasAsked(t *testing.T) {

@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -198,6 +200,7 @@ type podMonitor struct {
 	Kind       string         `yaml:"kind"`
 	Metadata   map[string]any `yaml:"metadata"`
 	Spec       struct {
+		JobLabel string `yaml:"jobLabel"`
 		Selector struct {
 			MatchLabels map[string]string `yaml:"matchLabels"`
 		} `yaml:"selector"`
@@ -217,6 +220,10 @@ func checkPodMonitor(t *testing.T, object map[string]any, deployment *appsv1.Dep
 	for name, value := range monitor.Spec.Selector.MatchLabels {
 		assert.Equal(t, value, deployment.Spec.Template.Labels[name])
 	}
+	alerts, err := os.ReadFile("../prometheus/alerts.yaml")
+	require.NoError(t, err)
+	assert.Contains(t, string(alerts), fmt.Sprintf("up{job=%q}", deployment.Spec.Template.Labels[monitor.Spec.JobLabel]),
+		"the alert on a proxy that is down has the job of the PodMonitor")
 	require.Len(t, monitor.Spec.PodMetricsEndpoints, 1)
 	assert.Equal(t, "admin", monitor.Spec.PodMetricsEndpoints[0].Port)
 	assert.Equal(t, "/metrics", monitor.Spec.PodMetricsEndpoints[0].Path)
