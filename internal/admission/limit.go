@@ -103,8 +103,7 @@ func (l *load) enter(p *Permit) {
 	l.newest = p
 }
 
-// leave ends a lookup, which is evidence unless it says nothing about the hosts.
-func (l *load) leave(p *Permit, o Outcome, evidence bool, now time.Time) {
+func (l *load) leave(p *Permit, o Outcome, now time.Time) {
 	l.sample.pass(l.inflight, now)
 	l.lookups--
 	l.inflight -= p.units
@@ -120,8 +119,8 @@ func (l *load) leave(p *Permit, o Outcome, evidence bool, now time.Time) {
 		p.newer.older = p.older
 	}
 	p.older, p.newer = nil, nil
-	// A lookup that failed at once says nothing about how fast the hosts are.
-	if evidence && p.budget > 0 && (o.Answered > 0 || o.Late > 0) {
+	// A lookup that failed at once, or was abandoned, says nothing about how fast the hosts are.
+	if p.budget > 0 && (o.Answered > 0 || o.Late > 0) && !p.abandoned(o, now) {
 		l.note(p, now, o.Late == 0)
 	}
 }

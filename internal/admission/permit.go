@@ -19,11 +19,6 @@ type Outcome struct {
 	Cancelled bool
 }
 
-// early reports whether the caller hung up within the first half of the time that the
-// lookup might take. That says nothing about the hosts. Who hangs up later does so because
-// they are slow: many callers have a timeout of their own which they do not send.
-func (o *Outcome) early(took, budget time.Duration) bool { return o.Cancelled && 2*took < budget }
-
 // Permit is the leave to do one lookup.
 type Permit struct {
 	controller *Controller
@@ -57,6 +52,13 @@ func (p *Permit) FewHedges() bool { return p != nil && p.level >= LevelHedges }
 // be answered as SHED. False for a nil Permit.
 func (p *Permit) ShedOptional() bool { return p != nil && p.level >= LevelOptional }
 
+// abandoned reports whether the caller hung up within the first half of the time that the
+// lookup might take. That says nothing about the hosts. Who hangs up later does so because
+// they are slow: many callers have a timeout of their own which they do not send.
+func (p *Permit) abandoned(o Outcome, now time.Time) bool {
+	return o.Cancelled && 2*now.Sub(p.began) < p.budget
+}
+
 // Release ends the lookup. Only the first call counts, so that a deferred one
 // covers the paths that know no outcome; a nil Permit has nothing to release.
 func (p *Permit) Release(o Outcome) {
@@ -73,8 +75,7 @@ func (p *Permit) Release(o Outcome) {
 	p.released = true
 	took := now.Sub(p.began)
 	c.classes[p.class]--
-	early := o.early(took, p.budget)
-	c.load.leave(p, o, !early, now)
+	c.load.leave(p, o, now)
 	p.client.leave(now)
 	c.unhold(p, o)
 	// The table is not the present one when its SLO was replaced meanwhile.
@@ -82,7 +83,7 @@ func (p *Permit) Release(o Outcome) {
 		if o.Answered == p.ask.Keys {
 			t.fastest.observe(p.ask.Keys, took, now)
 		}
-		if !early {
+		if !p.abandoned(o, now) {
 			t.ladder.seconds.add(p.class, o.Late > 0 || took > t.slo.Target, t.slo.slack(), now)
 		}
 	}
