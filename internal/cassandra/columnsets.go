@@ -12,7 +12,8 @@ import (
 
 const (
 	// maxColumnSets is how many sets of columns of one table are selected as they were
-	// asked. Each is two prepared statements on every node: for one key and for many.
+	// asked, the same columns in another partition.Query.Shape counted as another set. Each
+	// is two prepared statements on every node: for one key and for many.
 	maxColumnSets = 32
 	// columnSetMemory is how long a set keeps its place after it was last asked for. It
 	// bounds how many new statements clients can cause in a time, and not only how many
@@ -51,7 +52,7 @@ func (c *columnSets) selection(q *executor.Query, now time.Time) selection {
 	if !ok {
 		known, _ = c.byTable.LoadOrStore(name, &tableSets{used: make(map[uint64]time.Time)})
 	}
-	if known.(*tableSets).admit(hashColumns(s.columns), now) { //nolint:forcetypeassert // nothing else is stored
+	if known.(*tableSets).admit(hashStatement(q.Shape, s.columns), now) { //nolint:forcetypeassert // nothing else is stored
 		return s
 	}
 	all := wholeSelection(q, readable)
@@ -93,8 +94,10 @@ func (t *tableSets) admit(set uint64, now time.Time) bool {
 	return true
 }
 
-func hashColumns(columns []schema.Column) uint64 {
-	h := uint64(len(columns))
+// hashStatement returns what statements of one shape that select the same columns have in
+// common.
+func hashStatement(shape string, columns []schema.Column) uint64 {
+	h := maphash.String(columnSetSeed, shape) + uint64(len(columns))
 	for i := range columns {
 		h = h*31 + maphash.String(columnSetSeed, columns[i].Name)
 	}

@@ -30,6 +30,8 @@ type Column struct {
 	Type *cqltype.Type
 	// Kind is the part the column plays in the primary key.
 	Kind ColumnKind
+	// Descending is whether a clustering column orders rows from its greatest value down.
+	Descending bool
 }
 
 // Table is the definition of one table at one moment. It is immutable.
@@ -79,6 +81,15 @@ func (t *Table) Column(name string) (Column, bool) {
 		return Column{}, false
 	}
 	return t.Columns[i], true
+}
+
+// KeyColumn returns a column of the primary key, counted in key order from 0: those of the
+// partition key, then the clustering columns.
+func (t *Table) KeyColumn(i int) Column {
+	if n := len(t.PartitionKey); i >= n {
+		return t.Clustering[i-n]
+	}
+	return t.PartitionKey[i]
 }
 
 // String returns keyspace.table.
