@@ -28,7 +28,8 @@ type Lookup struct {
 	// Reverse returns the rows of a key from the last to the first.
 	Reverse bool
 	// Columns are the columns to return, in this order; empty means all that may be
-	// read.
+	// read. Of a column that is no part of the primary key, and whose value is one cell,
+	// writetime(name) and ttl(name) are columns, too.
 	Columns []string
 	// LimitPerKey is the most rows to return of one key; 0 means all, up to
 	// the limit of the table, beyond which the key is TooLarge.

@@ -1,7 +1,10 @@
 package cassandra
 
 import (
+	"cmp"
 	"hash/maphash"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,10 +66,32 @@ func (c *columnSets) selection(q *executor.Query, now time.Time) selection {
 	return all
 }
 
-// wholeSelection returns the selection of all columns that may be read.
+// wholeSelection returns the selection of all columns that may be read; of all that tell it,
+// when they were written and expire, if that is asked of any.
 func wholeSelection(q *executor.Query, readable []schema.Column) selection {
 	s := selectionOf(q, readable)
 	s.whole = true
+	if !slices.ContainsFunc(q.Columns, func(c schema.Column) bool { return c.Function != schema.Value }) {
+		return s
+	}
+	for _, c := range readable {
+		if c.HasVersion() {
+			s.add(c.With(schema.WriteTime))
+			s.add(c.With(schema.TTL))
+		}
+	}
+	// In one order, whatever was asked for.
+	sorted := slices.Clone(s.columns)
+	slices.SortStableFunc(sorted, func(a, b schema.Column) int {
+		if a.Function == schema.Value || b.Function == schema.Value {
+			return cmp.Compare(min(a.Function, 1), min(b.Function, 1))
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	for i, at := range s.asked {
+		s.asked[i] = slices.IndexFunc(sorted, func(c schema.Column) bool { return c.Name == s.columns[at].Name })
+	}
+	s.columns = sorted
 	return s
 }
 

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/quorum"
@@ -18,9 +17,6 @@ type selection struct {
 	table *schema.Table
 	// columns are those selected.
 	columns []schema.Column
-	// functions are what is selected of each column in place of its value, such as ttl; empty
-	// for the value, and for columns beyond the end.
-	functions []string
 	// asked is, for each cell of a row, its position in columns.
 	asked []int
 	// whole is whether more is selected than was asked for; see columnSets.
@@ -51,12 +47,17 @@ func selectionOf(q *executor.Query, more []schema.Column) selection {
 	for _, c := range q.Table.Columns {
 		wanted := single && c.Kind == schema.PartitionKey || slices.ContainsFunc(more, func(m schema.Column) bool { return m.Name == c.Name })
 		for i, a := range q.Columns {
-			if a.Name == c.Name {
+			if a.Name == c.Name && a.Function == schema.Value {
 				s.asked[i], wanted = len(s.columns), true
 			}
 		}
 		if wanted {
 			s.columns = append(s.columns, c)
+		}
+	}
+	for i, a := range q.Columns {
+		if a.Function != schema.Value {
+			s.asked[i] = s.add(a)
 		}
 	}
 	if len(s.columns) == 0 {
@@ -69,29 +70,24 @@ func selectionOf(q *executor.Query, more []schema.Column) selection {
 	return s
 }
 
-// versions are what a read of partition.OwnData selects besides each regular column.
-var versions = []struct {
-	function string
-	typ      *cqltype.Type
-}{{"writetime", &cqltype.Type{Kind: cqltype.BigInt}}, {"ttl", &cqltype.Type{Kind: cqltype.Int}}}
+// add selects a function of a column, once, and returns where it is.
+func (s *selection) add(c schema.Column) int {
+	if i := slices.IndexFunc(s.columns, func(o schema.Column) bool { return o.Name == c.Name && o.Function == c.Function }); i >= 0 {
+		return i
+	}
+	s.columns = append(s.columns, c)
+	return len(s.columns) - 1
+}
 
 // addVersions selects when cells were written and expire, of all columns that tell it: they
 // follow from the columns, so that the statements are no more than without them.
 func (s *selection) addVersions(q *executor.Query) {
-	values := slices.Clip(s.columns)
-	s.functions = make([]string, len(values))
-	at := make(map[string]int)
-	for _, c := range partition.Versioned(quorum.Comparables(values)) {
-		at[c.Name] = len(s.columns)
-		for _, v := range versions {
-			s.columns = append(s.columns, schema.Column{Name: c.Name, Type: v.typ, Kind: c.Kind})
-			s.functions = append(s.functions, v.function)
-		}
+	for _, c := range partition.Versioned(quorum.Comparables(slices.Clip(s.columns))) {
+		s.add(c.With(schema.WriteTime))
+		s.add(c.With(schema.TTL))
 	}
 	for _, c := range partition.Versioned(q.Columns) {
-		for i := range versions {
-			s.asked = append(s.asked, at[c.Name]+i)
-		}
+		s.asked = append(s.asked, s.add(c.With(schema.WriteTime)), s.add(c.With(schema.TTL)))
 	}
 }
 
@@ -136,14 +132,14 @@ func (s *selection) text(columns []schema.Column, named, in int) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		if i < len(s.functions) && s.functions[i] != "" {
-			b.WriteString(s.functions[i])
-			b.WriteByte('(')
+		if columns[i].Function == schema.Value {
 			writeQuoted(&b, columns[i].Name)
-			b.WriteByte(')')
 			continue
 		}
-		writeQuoted(&b, columns[i].Name)
+		b.WriteString(columns[i].Function.String())
+		b.WriteByte('(')
+		writeQuoted(&b, columns[i].Of)
+		b.WriteByte(')')
 	}
 	b.WriteString(" FROM ")
 	writeQuoted(&b, s.table.Keyspace)

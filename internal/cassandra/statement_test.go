@@ -172,3 +172,23 @@ func TestStatementsOfRows(t *testing.T) {
 		}
 	}
 }
+
+func TestStatementsOfFunctions(t *testing.T) {
+	table := testTable([]string{"id"}, nil, []string{"name", "note", "more"})
+	q := ask(table, "note", "id")
+	name, _ := table.Column("name")
+	note, _ := table.Column("note")
+	q.Columns = append(q.Columns, note.With(schema.TTL), name.With(schema.WriteTime))
+	s := newSelection(q)
+	assert.Equal(t, `SELECT "id", "note", ttl("note"), writetime("name") FROM "ks"."t" WHERE "id" = ?`, s.one(1))
+	assert.Equal(t, []int{1, 0, 2, 3}, s.asked)
+
+	// Whatever is asked for beyond the usual sets is one statement, and one with functions.
+	other := ask(table, "name")
+	other.Columns = append(other.Columns, note.With(schema.WriteTime))
+	whole, same := wholeSelection(q, table.Columns), wholeSelection(other, table.Columns)
+	assert.Equal(t, `SELECT "id", "name", "note", "more", ttl("more"), ttl("name"), ttl("note"), writetime("more"), writetime("name"), writetime("note") `+
+		`FROM "ks"."t" WHERE "id" = ?`, whole.one(1))
+	assert.Equal(t, whole.one(1), same.one(1))
+	assert.Equal(t, []int{2, 0, 6, 8}, whole.asked)
+}

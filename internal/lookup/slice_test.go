@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/schema"
@@ -137,5 +138,43 @@ func TestASliceGoesOnWhereTheKeysEnd(t *testing.T) {
 		_, err = f.Get(t.Context(), &lookup.Request{Table: table, Keys: test.keys, Slice: s})
 		require.ErrorContains(t, err, test.want, name)
 		require.ErrorIs(t, err, lookup.ErrInvalid, name)
+	}
+}
+
+func TestFunctionsOfColumns(t *testing.T) {
+	set := &cqltype.Type{Kind: cqltype.Set, Elems: []*cqltype.Type{text}}
+	frozen := *set
+	frozen.Frozen = true
+	column := func(name string, kind schema.ColumnKind, typ *cqltype.Type) schema.Column {
+		return schema.Column{Name: name, Type: typ, Kind: kind}
+	}
+	table := &lookup.Table{Settings: &lookup.Settings{}, Schema: schema.NewTable("ks", "t", "id", []schema.Column{
+		column("id", schema.PartitionKey, text), column("c", schema.Clustering, text), column("s", schema.Static, text), column("Name", schema.Regular, text),
+		column("tags", schema.Regular, set), column("ids", schema.Regular, &frozen), column("odd", schema.Regular, text), column("ttl(odd)", schema.Regular, text)})}
+	table.Columns = table.Schema.Columns
+	for name, want := range map[string]schema.Column{
+		"writetime(Name)": {Name: "writetime(Name)", Type: &cqltype.Type{Kind: cqltype.BigInt}, Kind: schema.Regular, Function: schema.WriteTime, Of: "Name"},
+		"TTL(s)":          {Name: "ttl(s)", Type: &cqltype.Type{Kind: cqltype.Int}, Kind: schema.Static, Function: schema.TTL, Of: "s"},
+		"writetime(ids)":  {Name: "writetime(ids)", Type: &cqltype.Type{Kind: cqltype.BigInt}, Kind: schema.Regular, Function: schema.WriteTime, Of: "ids"},
+		"ttl(odd)":        column("ttl(odd)", schema.Regular, text),
+	} {
+		columns, err := table.Select([]string{name})
+		require.NoError(t, err, name)
+		assert.Equal(t, []schema.Column{want}, columns)
+	}
+	for name, want := range map[string]string{
+		"writetime(id)": "tells nothing", "ttl(c)": "tells nothing", "ttl(tags)": "tells nothing", "writetime(x)": `no column "x"`,
+		"count(Name)": `no column "count(Name)"`, "ttl(Name": "no column", "ttl(writetime(Name))": "no column", "TTL(odd)": "has a column that is named",
+	} {
+		_, err := table.Select([]string{"id", name})
+		require.ErrorContains(t, err, "columns[1]: ", name)
+		require.ErrorContains(t, err, want, name)
+		require.ErrorIs(t, err, lookup.ErrInvalid)
+	}
+	_, err := table.Select([]string{"ttl(s)", "TTL(s)"})
+	require.ErrorContains(t, err, "asked twice")
+	for _, narrow := range []*lookup.Table{table.Narrow([]string{"id"}), {Schema: table.Schema, Settings: table.Settings, Columns: table.Columns[:1]}} {
+		_, err := narrow.Select([]string{"writetime(Name)"})
+		require.ErrorIs(t, err, lookup.ErrForbidden, "when a cell was written tells of the cell")
 	}
 }

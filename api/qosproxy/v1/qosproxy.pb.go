@@ -417,7 +417,9 @@ type BatchGetRequest struct {
 	// What to read, at least one key. A key may be named more than once; it is read
 	// once and answered each time.
 	Keys []*Key `protobuf:"bytes,3,rep,name=keys,proto3" json:"keys,omitempty"`
-	// The columns to return, in this order; empty means all that may be read.
+	// The columns to return, in this order; empty means all that may be read. Of a
+	// column that is no part of the primary key, and whose value is one cell,
+	// `writetime(name)` and `ttl(name)` are columns, too, typed as in CQL.
 	Columns []string `protobuf:"bytes,4,rep,name=columns,proto3" json:"columns,omitempty"`
 	// The most rows to return of one key; 0 means all, up to the limit of
 	// the table, beyond which the key is KEY_STATUS_TOO_LARGE.
@@ -686,7 +688,9 @@ type StreamBatchGetRequest struct {
 	// What to read, at least one key. A key may be named more than once; it is read
 	// once and answered each time.
 	Keys []*Key `protobuf:"bytes,3,rep,name=keys,proto3" json:"keys,omitempty"`
-	// The columns to return, in this order; empty means all that may be read.
+	// The columns to return, in this order; empty means all that may be read. Of a
+	// column that is no part of the primary key, and whose value is one cell,
+	// `writetime(name)` and `ttl(name)` are columns, too, typed as in CQL.
 	Columns []string `protobuf:"bytes,4,rep,name=columns,proto3" json:"columns,omitempty"`
 	// The most rows to return of one key; 0 means all, up to the limit of
 	// the table, beyond which the key is KEY_STATUS_TOO_LARGE.

@@ -507,3 +507,56 @@ func testRows(t *testing.T, p *proxy, client *cassandra.Client, tables []*rowTab
 	require.Positive(t, total)
 	t.Logf("%d lookups with %d rows, all as Cassandra selects them", lookups, total)
 }
+
+// testFunctions compares when cells were written and when they expire with what Cassandra selects,
+// of every column that tells it.
+func testFunctions(t *testing.T, p *proxy, client *cassandra.Client, rows int) {
+	execute(t, client, "INSERT INTO data.features (user, feature, v, s) VALUES ('expiring', 1, 'x', 'y') USING TTL 86400 AND TIMESTAMP 1234567")
+	types, _ := typeColumns()
+	var columns []string
+	for i, typ := range types {
+		several := strings.HasPrefix(typ, "list<") || strings.HasPrefix(typ, "set<") || strings.HasPrefix(typ, "map<") || typ == "address"
+		name := fmt.Sprintf("writetime(c%d)", i)
+		if several {
+			code, a, err := p.post(t.Context(), "types.wide", `{"keys": [1], "columns": ["`+name+`"]}`)
+			require.NoError(t, err)
+			require.Equal(t, 400, code, "%s of %s", name, typ)
+			require.Equal(t, "columns[0]", a.Error.Field)
+			continue
+		}
+		columns = append(columns, name)
+	}
+	for table, c := range map[string]struct {
+		columns []string
+		keys    []string
+		where   string
+	}{
+		"types.wide":    {columns, ids(rows), "id = %s"},
+		"types.counts":  {[]string{"writetime(n)", "n"}, []string{`"a"`}, "id = fromJson('%s')"},
+		"data.features": {[]string{"v", "writetime(v)", "writetime(s)"}, []string{`"` + plainKey(1) + `"`, `"expiring"`}, "user = fromJson('%s')"},
+	} {
+		names, err := json.Marshal(c.columns)
+		require.NoError(t, err)
+		code, got, err := p.post(t.Context(), table, `{"keys": [`+strings.Join(c.keys, ",")+`], "columns": `+string(names)+`}`)
+		require.NoError(t, err)
+		require.Equal(t, 200, code, "%+v", got)
+		for i, k := range c.keys {
+			want, err := client.Query(t.Context(), "SELECT JSON "+strings.Join(c.columns, ", ")+" FROM "+table+" WHERE "+fmt.Sprintf(c.where, k))
+			require.NoError(t, err)
+			var w, g []string
+			for n := range want {
+				w = append(w, want[n]["[json]"].(string))
+			}
+			for _, row := range got.Results[i].Rows {
+				g = append(g, string(row))
+			}
+			require.NoError(t, sameRows([][]string{w}, [][]string{g}), "%s %s", table, k)
+		}
+	}
+	_, got, err := p.post(t.Context(), "data.features", `{"keys": ["expiring"], "columns": ["ttl(v)", "ttl(s)"]}`)
+	require.NoError(t, err)
+	var left map[string]int
+	require.NoError(t, json.Unmarshal(got.Results[0].Rows[0], &left))
+	require.InDelta(t, 86400, left["ttl(v)"], 3600)
+	require.InDelta(t, 86400, left["ttl(s)"], 3600)
+}

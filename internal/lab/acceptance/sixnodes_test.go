@@ -48,6 +48,7 @@ func TestSixNodes(t *testing.T) {
 	t.Run("both listeners agree", func(t *testing.T) { testListenersAgree(t, p, data, scale(500)) })
 	t.Run("partitions of many rows", func(t *testing.T) { testManyRows(t, p) })
 	t.Run("rows by primary key and slices are SELECT's", func(t *testing.T) { testRows(t, p, client, sliced, scale(400)) })
+	t.Run("write times are SELECT's", func(t *testing.T) { testFunctions(t, p, client, typed) })
 	t.Run("bad requests name the field", func(t *testing.T) { testBadRequests(t, p) })
 	t.Run("a changing schema", func(t *testing.T) { testSchemaChanges(t, p, client) })
 	t.Run("a lookup ends at the client's deadline", func(t *testing.T) { testDeadline(t, p, cluster) })
