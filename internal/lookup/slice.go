@@ -115,10 +115,15 @@ func (t *Table) follows(before, r partition.Restriction) error {
 	return nil
 }
 
-// checkSlice refuses a slice that does not go on where a key ends, and one that asks for too
-// many rows by their values.
+// checkSlice refuses a slice that does not go on where a key ends, one that asks for too many rows
+// by their values, and rows of which nothing is asked.
 func (r *Request) checkSlice() error {
-	if r.Slice == nil || len(r.Slice.Restrictions) == 0 {
+	restricted := r.Slice != nil && len(r.Slice.Restrictions) > 0
+	if _, most := r.named(); (restricted || most > 0) && !r.asksOfRows() {
+		return Invalid("columns", "a partition has them once, and not for each of its rows, as Cassandra says of such a SELECT; "+
+			"leave the clustering values out, or ask for a column of the rows, too")
+	}
+	if !restricted {
 		return nil
 	}
 	t, first := r.Table.Schema, r.Slice.Restrictions[0].Column
@@ -136,6 +141,15 @@ func (r *Request) checkSlice() error {
 			len(r.Keys), n, r.Table.Settings.MaxKeys, t)
 	}
 	return nil
+}
+
+// asksOfRows reports whether some column is asked for that each row has of its own.
+func (r *Request) asksOfRows() bool {
+	columns := r.Columns
+	if len(columns) == 0 {
+		columns = r.Table.Columns
+	}
+	return slices.ContainsFunc(columns, func(c schema.Column) bool { return c.Kind == schema.Clustering || c.Kind == schema.Regular })
 }
 
 // keyField names the key at i in errors.

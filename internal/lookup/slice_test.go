@@ -135,10 +135,14 @@ func TestASliceGoesOnWhereTheKeysEnd(t *testing.T) {
 		table := events()
 		s, err := table.Slice(test.conditions, false)
 		require.NoError(t, err, name)
+		table.Columns = table.Schema.Columns
 		_, err = f.Get(t.Context(), &lookup.Request{Table: table, Keys: test.keys, Slice: s})
 		require.ErrorContains(t, err, test.want, name)
 		require.ErrorIs(t, err, lookup.ErrInvalid, name)
 	}
+	// Cassandra refuses to restrict clustering columns of a SELECT of static columns alone.
+	_, err := f.Get(t.Context(), &lookup.Request{Table: events(), Keys: []partition.Key{rowKey("k"), rowKey("k", "1")}, Columns: events().Schema.PartitionKey})
+	require.ErrorContains(t, err, "columns: a partition has them once")
 }
 
 func TestFunctionsOfColumns(t *testing.T) {

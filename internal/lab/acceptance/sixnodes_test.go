@@ -47,7 +47,7 @@ func TestSixNodes(t *testing.T) {
 	t.Run("random lookups", func(t *testing.T) { testRandomLookups(t, p, data, scale(2500)) })
 	t.Run("both listeners agree", func(t *testing.T) { testListenersAgree(t, p, data, scale(500)) })
 	t.Run("partitions of many rows", func(t *testing.T) { testManyRows(t, p) })
-	t.Run("rows by primary key and slices are SELECT's", func(t *testing.T) { testRows(t, p, client, sliced, scale(400)) })
+	t.Run("rows by primary key and slices are SELECT's", func(t *testing.T) { testRows(t, p, client, sliced, scale(150)) })
 	t.Run("write times are SELECT's", func(t *testing.T) { testFunctions(t, p, client, typed) })
 	t.Run("bad requests name the field", func(t *testing.T) { testBadRequests(t, p) })
 	t.Run("a changing schema", func(t *testing.T) { testSchemaChanges(t, p, client) })
