@@ -36,13 +36,8 @@ func inWhere(column string, err error) error {
 	if !ok {
 		return err
 	}
-	field := "where"
-	for _, name := range []string{column, refused.Field} {
-		if name != "" {
-			field += "." + name
-		}
-	}
-	return lookup.Invalid(field, "%s", refused.Message)
+	names := slices.DeleteFunc([]string{"where", column, refused.Field}, func(name string) bool { return name == "" })
+	return lookup.Invalid(strings.Join(names, "."), "%s", refused.Message)
 }
 
 // whereJSON returns the conditions of a JSON request.
