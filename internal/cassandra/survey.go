@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -258,13 +259,23 @@ func (s *survey) ask(ctx context.Context, n *doctor.Node) {
 		}
 		n.Direct = direct(n.Settings["dynamic_snitch"], n.Settings["endpoint_snitch"])
 	}
-	err := at.session.Query("SELECT key FROM system.local WHERE key = 'local'").Consistency(levelNodeLocal).ExecContext(ctx)
-	switch {
-	case err == nil:
-		n.NodeLocal = doctor.Allowed
-	case refusesNodeLocal(err):
-		n.NodeLocal = doctor.Refused
+	n.NodeLocal = at.nodeLocal(ctx, n.Release)
+}
+
+// nodeLocal finds out whether a node of that version answers at NODE_LOCAL. One that does not
+// know the level is not asked: it may close the connection.
+func (at *site) nodeLocal(ctx context.Context, release string) doctor.Consent {
+	word, _, _ := strings.Cut(release, ".")
+	if major, err := strconv.Atoi(word); err == nil && major < 5 {
+		return doctor.Refused
 	}
+	switch err := at.session.Query("SELECT key FROM system.local WHERE key = 'local'").Consistency(levelNodeLocal).ExecContext(ctx); {
+	case err == nil:
+		return doctor.Allowed
+	case refusesNodeLocal(err):
+		return doctor.Refused
+	}
+	return doctor.Unknown
 }
 
 // ahead returns by how much a clock that showed moment, to the millisecond, at some time between
