@@ -49,7 +49,7 @@ each with table, host and milliseconds or error; and counts by level.`,
 			if err != nil {
 				return command.Usage(err)
 			}
-			found, err := cassandra.Survey(cmd.Context(), settings, doctor.Questions(cfg))
+			found, err := cassandra.Inspect(cmd.Context(), settings, doctor.Questions(cfg))
 			if err != nil {
 				return command.Usage(err)
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Cluster is what a survey has found out about a cluster. What it could not find out is the
+// Cluster is what an inspection has found out about a cluster. What it could not find out is the
 // zero value; where that would be mistaken for an answer, a field beside it says so.
 type Cluster struct {
 	// Points are the contact points.
@@ -87,7 +87,7 @@ const (
 	Refused
 )
 
-// Question is a table that a survey looks at.
+// Question is a table that an inspection looks at.
 type Question struct {
 	Keyspace, Table string
 	// Columns are those that may be read; empty for all.

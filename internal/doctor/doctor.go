@@ -104,7 +104,7 @@ var checks = []check{
 	{"lookups", "A replica that is late or fails is hedged or avoided, at the cost of the others.", lookups},
 }
 
-// Diagnose holds a configuration against the cluster that a survey has found. It changes
+// Diagnose holds a configuration against the cluster that an inspection has found. It changes
 // neither.
 func Diagnose(cfg *config.Config, found *Cluster) *Report {
 	r := &Report{Cluster: found.Name, LocalDC: found.LocalDC, Findings: []Finding{}, Lookups: []TimedLookup{}, Counts: map[Level]int{}}

@@ -267,10 +267,17 @@ var faults = map[string]struct {
 		p.Config.Tables[features].Consistency = nil
 		p.Nodes[2].NodeLocal = doctor.Refused
 	}, "quorum_reads", doctor.Warning, "10.1.0.3:9042 cannot be made to answer for shop.accounts", "dynamic_snitch: false"},
+	"speculation of nodes that answer directly otherwise": {func(p patient) {
+		p.Config.Tables[features].Consistency = nil
+		p.Nodes[2].NodeLocal, p.Nodes[2].Direct = doctor.Refused, true
+		p.Cluster.Tables[accounts].Speculation, p.Cluster.Tables[accounts].Definition.NoSpeculation = "99p", false
+	}, "quorum_reads", doctor.Warning, "10.1.0.3:9042 cannot be made to answer for shop.accounts", "ALTER TABLE shop.accounts WITH speculative_retry = 'NONE';"},
 	"a table that replicas cannot be compared of": {func(p patient) { clustered(&p.Cluster.Tables[accounts]) },
 		"quorum_reads", doctor.Note, "shop.accounts", "quorum_reads: coordinator"},
-	"a guardrail that refuses": {func(p patient) { p.Nodes[1].Settings["partition_keys_in_select_fail_threshold"] = "25" },
-		"guardrails", doctor.Warning, "10.1.0.2:9042 refuses an IN of more than 25 keys", "max_keys_per_group: 25"},
+	"a guardrail that refuses, and warns before": {func(p patient) {
+		p.Nodes[1].Settings["partition_keys_in_select_fail_threshold"] = "25"
+		p.Nodes[1].Settings["partition_keys_in_select_warn_threshold"] = "10"
+	}, "guardrails", doctor.Warning, "10.1.0.2:9042 refuses an IN of more than 25 keys", "max_keys_per_group: 25"},
 	"a guardrail that warns": {func(p patient) { p.Nodes[1].Settings["in_select_cartesian_product_warn_threshold"] = "25" },
 		"guardrails", doctor.Note, "10.1.0.2:9042 warns of an IN of more than 25 keys", "in_select_cartesian_product_warn_threshold"},
 	"a partition that is too large": {func(p patient) { p.Cluster.Tables[orders].MeanBytes = 5 << 20 },
@@ -289,7 +296,7 @@ var faults = map[string]struct {
 		p.Cluster.Tables[products].Lookups[1] = doctor.Lookup{Host: "10.1.0.2:9042", Failure: "read failure"}
 	}, "lookups", doctor.Warning, "10.1.0.2:9042 did not answer a lookup of shop.products: read failure", "log"},
 	"a replica that is late": {func(p patient) { p.Cluster.Tables[products].Lookups[1].Took = 300 * time.Millisecond },
-		"lookups", doctor.Warning, "10.1.0.2:9042 took 300.0 ms for a lookup of shop.products, whose timeout is 125ms", "nodetool tablehistograms shop products"},
+		"lookups", doctor.Warning, "10.1.0.2:9042 took 300.0ms for a lookup of shop.products, whose timeout is 125ms", "nodetool tablehistograms shop products"},
 	"a table of which no row can be read": {func(p patient) {
 		p.Cluster.Tables[products].Failure, p.Cluster.Tables[products].Lookups = "read timeout", nil
 	}, "lookups", doctor.Warning, "no key of shop.products could be found: read timeout", "log"},
@@ -376,6 +383,14 @@ func TestNoFaultIsFoundWhereThereIsNone(t *testing.T) {
 			plant(p)
 			assert.Empty(t, wrong(doctor.Diagnose(p.Config, p.Cluster)))
 		})
+	}
+}
+
+func TestATableThatMayNotBeReadIsNotSaidToBeEmpty(t *testing.T) {
+	p := healthy(t)
+	faults["a grant that is missing"].plant(p)
+	for _, f := range doctor.Diagnose(p.Config, p.Cluster).Findings {
+		assert.False(t, f.Check == "lookups" && strings.Contains(f.Found, "shop.orders"), f.Found)
 	}
 }
 

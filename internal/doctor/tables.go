@@ -116,6 +116,7 @@ func speculation(e *exam) []Finding {
 			found = append(found, Finding{Level: Problem, Found: fmt.Sprintf("%s is read at %s through coordinators, and its speculative_retry is NONE", t.name, t.level()),
 				Why:  "A coordinator chooses the second replica. If that one is frozen, only the coordinator's own speculation gets around it: no hedge of the proxy can tell it whom to ask.",
 				Mend: t.alter("99p")})
+		case t.byReplicas && slices.ContainsFunc(e.answering(), func(n *Node) bool { return n.NodeLocal == Refused }): // see quorumReads
 		case !through && !none:
 			found = append(found, Finding{Level: Note, Found: fmt.Sprintf("the speculative_retry of %s is %s, and the proxy hedges already", t.name, t.Speculation),
 				Why:  "The two multiply: a coordinator asks another replica, too, from a node that may have been hedged. Mend it where only the proxy reads the table.",
@@ -259,10 +260,10 @@ func lookups(e *exam) []Finding {
 			case l.Failure != "":
 				found = append(found, Finding{Level: Warning, Found: fmt.Sprintf("%s did not answer a lookup of %s: %s", l.Host, t.name, l.Failure), Mend: "see the log of the node"})
 			case l.Took > t.settings.Timeout:
-				found = append(found, Finding{Level: Warning, Found: fmt.Sprintf("%s took %.1f ms for a lookup of %s, whose timeout is %s", l.Host, milliseconds(l.Took), t.name, t.settings.Timeout),
+				found = append(found, Finding{Level: Warning, Found: fmt.Sprintf("%s took %.1fms for a lookup of %s, whose timeout is %s", l.Host, milliseconds(l.Took), t.name, t.settings.Timeout),
 					Mend: "nodetool tablehistograms " + t.name.Keyspace + " " + t.name.Table + " on the node says what takes its time"})
 			default:
-				times = append(times, fmt.Sprintf("%s %.1f ms", l.Host, milliseconds(l.Took)))
+				times = append(times, fmt.Sprintf("%s %.1fms", l.Host, milliseconds(l.Took)))
 			}
 		}
 		if len(times) > 0 {

@@ -132,7 +132,7 @@ func TestRealPasswordsDatacentersAndGuardrails(t *testing.T) {
 			return reason(err) == executor.ReasonInvalid
 		}, 10*time.Second, 100*time.Millisecond, "%v", err)
 
-		found, err := cassandra.Survey(t.Context(), cfg, []doctor.Question{{Keyspace: "test", Table: "t", Rows: 1}})
+		found, err := cassandra.Inspect(t.Context(), cfg, []doctor.Question{{Keyspace: "test", Table: "t", Rows: 1}})
 		require.NoError(t, err)
 		require.Len(t, found.Tables, 1)
 		assert.True(t, found.Tables[0].Denied)
@@ -146,10 +146,10 @@ func TestRealPasswordsDatacentersAndGuardrails(t *testing.T) {
 		assert.Equal(t, []string{"near", "far"}, []string{found.Points[0].DC, found.Points[1].DC})
 	})
 
-	t.Run("a survey with a wrong password", func(t *testing.T) {
+	t.Run("an inspection with a wrong password", func(t *testing.T) {
 		cfg := reader
 		cfg.Password = secret.New("wr0ng-one")
-		found, err := cassandra.Survey(t.Context(), cfg, nil)
+		found, err := cassandra.Inspect(t.Context(), cfg, nil)
 		require.NoError(t, err)
 		assert.Empty(t, found.Nodes)
 		for _, p := range found.Points {

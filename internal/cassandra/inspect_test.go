@@ -15,12 +15,12 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-func TestASurveyTellsWhyNobodyAnswers(t *testing.T) {
+func TestAnInspectionTellsWhyNobodyAnswers(t *testing.T) {
 	others := goleak.IgnoreCurrent()
 	closed := closedPort(t)
 	cfg := quiet(closed)
 	cfg.ContactPoints = append(cfg.ContactPoints, "cassandra.invalid")
-	found, err := Survey(t.Context(), cfg, []doctor.Question{{Keyspace: "a", Table: "b", Rows: 1}})
+	found, err := Inspect(t.Context(), cfg, []doctor.Question{{Keyspace: "a", Table: "b", Rows: 1}})
 	require.NoError(t, err)
 	assert.Equal(t, &doctor.Cluster{Points: []doctor.Point{
 		{Name: closed, Addrs: []string{closed}, Failure: "connection refused", Key: "cassandra.contact_points"},
@@ -29,7 +29,7 @@ func TestASurveyTellsWhyNobodyAnswers(t *testing.T) {
 	goleak.VerifyNone(t, others)
 
 	cfg.ContactPoints = nil
-	_, err = Survey(t.Context(), cfg, nil)
+	_, err = Inspect(t.Context(), cfg, nil)
 	require.ErrorIs(t, err, ErrConfig)
 }
 
@@ -57,13 +57,13 @@ func TestTheMeanOfEstimatesIsWeighed(t *testing.T) {
 	assert.Zero(t, meanOf(nil))
 }
 
-func TestASurveyKnowsARefusalByItsCode(t *testing.T) {
+func TestAnInspectionKnowsARefusalByItsCode(t *testing.T) {
 	assert.True(t, denied(fmt.Errorf("read: %w", answer{gocql.ErrCodeUnauthorized, "User reader has no SELECT permission"})))
 	assert.False(t, denied(answer{gocql.ErrCodeInvalid, "unconfigured table"}))
 	assert.False(t, denied(nil))
 }
 
-func TestASurveyReadsTheColumnsThatMayBeRead(t *testing.T) {
+func TestAnInspectionReadsTheColumnsThatMayBeRead(t *testing.T) {
 	text := &cqltype.Type{Kind: cqltype.Text}
 	table := schema.NewTable("a", "b", "", []schema.Column{{Name: "id", Type: text, Kind: schema.PartitionKey}, {Name: "v", Type: text, Kind: schema.Regular}})
 	names := func(columns ...string) (out []string) {

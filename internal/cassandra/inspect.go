@@ -24,12 +24,12 @@ import (
 const (
 	// siteTimeout bounds what is asked of one node for one purpose.
 	siteTimeout = 5 * time.Second
-	// surveyConcurrency is how many nodes are asked at a time.
-	surveyConcurrency = 8
+	// inspectConcurrency is how many nodes are asked at a time.
+	inspectConcurrency = 8
 )
 
-// survey is the work of Survey.
-type survey struct {
+// inspection is the work of Inspect.
+type inspection struct {
 	cfg   Config
 	types *gocql.RegisteredTypes
 	mu    sync.Mutex
@@ -46,17 +46,17 @@ type site struct {
 	local row
 }
 
-// Survey asks a cluster what package doctor looks at, with the credentials and the TLS of a
+// Inspect asks a cluster what package doctor looks at, with the credentials and the TLS of a
 // Cluster: the contact points, all nodes of the local datacenter, and tables. What cannot be
 // found out is left out, and where it matters the result says why; so the only error is
 // ErrConfig.
-func Survey(ctx context.Context, cfg Config, questions []doctor.Question) (*doctor.Cluster, error) {
+func Inspect(ctx context.Context, cfg Config, questions []doctor.Question) (*doctor.Cluster, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
 		return nil, err
 	}
 	cfg.ConnectionsPerHost = 1
-	s := &survey{cfg: cfg, sites: make(map[string]*site)}
+	s := &inspection{cfg: cfg, sites: make(map[string]*site)}
 	if s.types, err = rawTypes(); err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func Survey(ctx context.Context, cfg Config, questions []doctor.Question) (*doct
 	return out, nil
 }
 
-func (s *survey) close() {
+func (s *inspection) close() {
 	for _, site := range s.sites {
 		if site.session != nil {
 			site.session.Close()
@@ -82,7 +82,7 @@ func (s *survey) close() {
 
 // points connects to the contact points and returns the first that answers, preferably one of
 // the configured datacenter; nil when none does.
-func (s *survey) points(ctx context.Context, out *doctor.Cluster) *site {
+func (s *inspection) points(ctx context.Context, out *doctor.Cluster) *site {
 	endpoints := s.cfg.endpoints()
 	out.Points = make([]doctor.Point, len(endpoints))
 	answered := make([]*site, len(endpoints))
@@ -98,7 +98,7 @@ func (s *survey) points(ctx context.Context, out *doctor.Cluster) *site {
 
 // point connects to all addresses of a contact point and returns the first that answers; nil
 // when none does.
-func (s *survey) point(ctx context.Context, endpoint string, out *doctor.Point) *site {
+func (s *inspection) point(ctx context.Context, endpoint string, out *doctor.Point) *site {
 	out.Name = endpoint
 	name, port, err := net.SplitHostPort(endpoint)
 	var addresses []netip.Addr
@@ -128,9 +128,9 @@ func (s *survey) point(ctx context.Context, endpoint string, out *doctor.Point) 
 }
 
 // each does something for each of n things, some at a time.
-func (s *survey) each(n int, do func(i int)) {
+func (s *inspection) each(n int, do func(i int)) {
 	var group errgroup.Group
-	group.SetLimit(surveyConcurrency)
+	group.SetLimit(inspectConcurrency)
 	for i := range n {
 		group.Go(func() error {
 			do(i)
@@ -141,7 +141,7 @@ func (s *survey) each(n int, do func(i int)) {
 }
 
 // connect returns the site at an address, which it connects to the first time.
-func (s *survey) connect(ctx context.Context, addr string) *site {
+func (s *inspection) connect(ctx context.Context, addr string) *site {
 	s.mu.Lock()
 	at := s.sites[addr]
 	if at == nil {
@@ -163,7 +163,7 @@ func (s *survey) connect(ctx context.Context, addr string) *site {
 }
 
 // open opens the session of a site.
-func (s *survey) open(ctx context.Context, at *site, addr string, w *watcher) error {
+func (s *inspection) open(ctx context.Context, at *site, addr string, w *watcher) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout+siteTimeout)
 	defer cancel()
 	cfg := s.cfg
@@ -191,7 +191,7 @@ func (s *survey) open(ctx context.Context, at *site, addr string, w *watcher) er
 }
 
 // nodes finds the nodes of the cluster and asks those of the local datacenter.
-func (s *survey) nodes(ctx context.Context, first *site, out *doctor.Cluster) {
+func (s *inspection) nodes(ctx context.Context, first *site, out *doctor.Cluster) {
 	out.Name, out.Partitioner = text(first.local["cluster_name"]), text(first.local["partitioner"])
 	out.LocalDC = text(first.local["data_center"])
 	peers, err := first.peers(ctx)
@@ -212,7 +212,10 @@ func (s *survey) nodes(ctx context.Context, first *site, out *doctor.Cluster) {
 	if slices.ContainsFunc(out.Nodes, func(n doctor.Node) bool { return n.DC == s.cfg.LocalDC }) {
 		out.LocalDC = s.cfg.LocalDC
 	}
-	versions := schemaVersions(peers)
+	versions := make(map[string]string, len(peers))
+	for _, p := range peers {
+		versions[text(p["host_id"])] = text(p["schema_version"])
+	}
 	s.each(len(out.Nodes), func(i int) {
 		n := &out.Nodes[i]
 		n.Schema = versions[n.ID]
@@ -222,17 +225,8 @@ func (s *survey) nodes(ctx context.Context, first *site, out *doctor.Cluster) {
 	})
 }
 
-// schemaVersions returns what peers tell of the schema of each host, by its id.
-func schemaVersions(peers []row) map[string]string {
-	out := make(map[string]string, len(peers))
-	for _, p := range peers {
-		out[text(p["host_id"])] = text(p["schema_version"])
-	}
-	return out
-}
-
 // ask finds out about one node.
-func (s *survey) ask(ctx context.Context, n *doctor.Node) {
+func (s *inspection) ask(ctx context.Context, n *doctor.Node) {
 	n.Asked = true
 	at := s.connect(ctx, n.Addr)
 	if n.Failure, n.Key = at.failure, at.key; n.Failure != "" {
@@ -296,8 +290,8 @@ func denied(err error) bool {
 	return ok && answer.Code() == gocql.ErrCodeUnauthorized
 }
 
-// gossip finds out whether ownership is at rest, from any local node that answers.
-func (s *survey) gossip(ctx context.Context, out *doctor.Cluster) {
+// gossip finds out whether ownership is at rest, from any node that is connected to.
+func (s *inspection) gossip(ctx context.Context, out *doctor.Cluster) {
 	r, err := ring.New(ring.Topology{Hosts: hostsOf(out)})
 	if err != nil {
 		out.RingFailure = cmp.Or(out.RingFailure, err.Error())
@@ -332,7 +326,7 @@ func hostsOf(c *doctor.Cluster) []ring.Host {
 }
 
 // tables reads the schema and looks at the tables that are asked for.
-func (s *survey) tables(ctx context.Context, first *site, questions []doctor.Question, out *doctor.Cluster) {
+func (s *inspection) tables(ctx context.Context, first *site, questions []doctor.Question, out *doctor.Cluster) {
 	reading, cancel := context.WithTimeout(ctx, definitionsTimeout)
 	d, err := first.readDefinitions(reading)
 	cancel()
@@ -350,7 +344,7 @@ func (s *survey) tables(ctx context.Context, first *site, questions []doctor.Que
 		for _, r := range list.rows {
 			name := text(r["keyspace_name"]) + "." + text(r[list.name])
 			speculation[name] = text(r["speculative_retry"])
-			if !strings.HasPrefix(name, "system") {
+			if !strings.HasPrefix(name, "system.") && !strings.HasPrefix(name, "system_") {
 				out.Names = append(out.Names, name)
 			}
 		}

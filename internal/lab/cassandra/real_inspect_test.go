@@ -14,8 +14,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/doctor"
 )
 
-// TestRealSurvey surveys three nodes, of which the last refuses NODE_LOCAL.
-func TestRealSurvey(t *testing.T) {
+// TestRealInspection looks at three nodes, of which the last refuses NODE_LOCAL.
+func TestRealInspection(t *testing.T) {
 	cluster, admin := shared.get(t)
 	name := shared.table(t, "CREATE TABLE %s (a frozen<tuple<int, text>>, b text, c int, v frozen<list<int>>, PRIMARY KEY ((a, b), c)) WITH speculative_retry = 'NONE'")
 	empty := shared.table(t, "CREATE TABLE %s (id text PRIMARY KEY, v text)")
@@ -26,7 +26,7 @@ func TestRealSurvey(t *testing.T) {
 	cfg.Logger = logger(t)
 	cfg.LocalDC = "dc1"
 	cfg.ContactPoints = append(cfg.ContactPoints, "127.0.0.99")
-	found, err := cassandra.Survey(t.Context(), cfg, []doctor.Question{
+	found, err := cassandra.Inspect(t.Context(), cfg, []doctor.Question{
 		{Keyspace: "test", Table: name, Columns: []string{"a", "v"}, Rows: 10},
 		{Keyspace: "test", Table: empty, Rows: 10},
 		{Keyspace: "test", Table: "absent", Rows: 10},
@@ -82,7 +82,7 @@ func TestRealSurvey(t *testing.T) {
 
 	// A datacenter that does not exist leaves that of the contact points.
 	cfg.LocalDC = "elsewhere"
-	found, err = cassandra.Survey(t.Context(), cfg, nil)
+	found, err = cassandra.Inspect(t.Context(), cfg, nil)
 	require.NoError(t, err)
 	assert.Equal(t, "dc1", found.LocalDC)
 	assert.True(t, found.Nodes[0].Asked)

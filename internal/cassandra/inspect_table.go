@@ -17,7 +17,7 @@ import (
 
 // table looks at one table: what nodes have counted, whether it can be read, and how long a
 // lookup of one of its keys takes at each replica.
-func (s *survey) table(ctx context.Context, first *site, r *ring.Ring, q doctor.Question, out *doctor.Table) {
+func (s *inspection) table(ctx context.Context, first *site, r *ring.Ring, q doctor.Question, out *doctor.Table) {
 	asking, cancel := context.WithTimeout(ctx, siteTimeout)
 	defer cancel()
 	out.MeanBytes, out.MostRows = first.meanBytes(asking, q), first.mostRows(asking, q)
