@@ -196,8 +196,6 @@ func (s *inspection) nodes(ctx context.Context, first *site, out *doctor.Cluster
 	out.LocalDC = text(first.local["data_center"])
 	peers, err := first.peers(ctx)
 	if err == nil {
-		// Tokens of other partitioners may not be numbers; then there are no nodes to look at.
-		first.local["partitioner"] = ""
 		var v view
 		if v, err = newView(first.local, peers, s.cfg.Port); err == nil {
 			for _, h := range v.hosts {

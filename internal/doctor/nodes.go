@@ -105,7 +105,7 @@ func datacenter(e *exam) []Finding {
 			Mend: "cassandra.local_dc: " + e.LocalDC, Why: "The proxy cannot tell which of them is local, and stays not ready."}}
 	case dc != "" && len(points) > 0 && !points[dc]:
 		some := e.local[:min(2, len(e.local))]
-		return []Finding{{Level: Problem, Found: fmt.Sprintf("no contact point that answers is in local_dc %s", dc),
+		return []Finding{{Level: Problem, Found: "no contact point that answers is in local_dc " + dc,
 			Mend: "cassandra.contact_points: [" + addresses(some) + "]"}}
 	case rack != "" && !racks[rack]:
 		return []Finding{{Level: Warning, Found: fmt.Sprintf("no node of %s is in local_rack %s; the racks are %s", e.LocalDC, rack, sorted(racks)),
@@ -196,7 +196,7 @@ func clocks(e *exam) []Finding {
 	if len(asked) == 0 {
 		return nil
 	}
-	return orFine(found, fmt.Sprintf("within %s of ours", mostSkew))
+	return orFine(found, "within "+mostSkew.String()+" of ours")
 }
 
 // skew says how a clock differs.

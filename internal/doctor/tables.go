@@ -22,7 +22,7 @@ func tables(e *exam) []Finding {
 	for i := range e.Tables {
 		name, definition := e.cfg.Tables[i].Name, e.Tables[i].Definition
 		if definition == nil {
-			f := Finding{Level: Problem, Found: fmt.Sprintf("there is no table %s", name), Mend: "create it, or remove it from tables"}
+			f := Finding{Level: Problem, Found: "there is no table " + name.String(), Mend: "create it, or remove it from tables"}
 			if near := config.Nearest(name.String(), e.Names); near != "" {
 				f.Mend = "tables: - name: " + near
 			}
@@ -241,6 +241,9 @@ func bytes(n int64) string {
 // lookups finds replicas that do not answer a lookup of one existing key, or not in time. What
 // the role may not read is left to grants.
 func lookups(e *exam) []Finding {
+	if len(e.answering()) == 0 {
+		return nil
+	}
 	var found []Finding
 	for _, t := range e.tables {
 		switch {
@@ -251,7 +254,7 @@ func lookups(e *exam) []Finding {
 				Why: "It is looked for by a read of one row of the whole table, which fails when nodes are down or meet too many tombstones.", Mend: "see the log of the nodes"})
 			continue
 		case len(t.Lookups) == 0:
-			found = append(found, Finding{Level: OK, Found: fmt.Sprintf("%s: no row was found", t.name)})
+			found = append(found, Finding{Level: OK, Found: t.name.String() + ": no row, or no replica to ask"})
 			continue
 		}
 		var times []string
@@ -267,7 +270,7 @@ func lookups(e *exam) []Finding {
 			}
 		}
 		if len(times) > 0 {
-			found = append(found, Finding{Level: OK, Found: fmt.Sprintf("%s: %s", t.name, strings.Join(times, ", "))})
+			found = append(found, Finding{Level: OK, Found: t.name.String() + ": " + strings.Join(times, ", ")})
 		}
 	}
 	return found
