@@ -18,15 +18,25 @@ type Lookup struct {
 	// Table is keyspace.table as Cassandra stores the names: unquoted, case
 	// preserved.
 	Table string
-	// Keys are the partitions to read, at least one. A partition may be named more
-	// than once; it is read once and answered each time.
+	// Keys say what to read, at least one. A key may be named more than once; it is read
+	// once and answered each time.
 	Keys []Key
+	// Where are conditions on the clustering columns behind those that the keys name; only
+	// rows that meet all of them are returned. By CQL's rules: the columns are neighbours,
+	// and one behind a range has no condition.
+	Where []Condition
+	// Reverse returns the rows of a key from the last to the first.
+	Reverse bool
 	// Columns are the columns to return, in this order; empty means all that may be
-	// read.
+	// read. Of a column that is no part of the primary key, and whose value is one cell,
+	// writetime(name) and ttl(name) are columns, too.
 	Columns []string
-	// LimitPerKey is the most rows to return of one partition; 0 means all, up to
+	// LimitPerKey is the most rows to return of one key; 0 means all, up to
 	// the limit of the table, beyond which the key is TooLarge.
 	LimitPerKey int
+	// Consistency is the consistency level in CQL's words, among those that the table
+	// allows; empty is that of the table.
+	Consistency string
 	// Timeout bounds the lookup besides the deadline of its context; 0 does not.
 	Timeout time.Duration
 	// SoftDeadline is when to answer if MinKeys keys are answered by then, from the
@@ -70,6 +80,16 @@ func (l *Lookup) request() (*qosproxyv1.BatchGetRequest, error) {
 	in := &qosproxyv1.BatchGetRequest{
 		Keyspace: keyspace, Table: table, Columns: l.Columns, LimitPerKey: int32(l.LimitPerKey), MinKeys: int32(l.MinKeys),
 		Timeout: durationOf(l.Timeout), SoftDeadline: durationOf(l.SoftDeadline), Keys: make([]*qosproxyv1.Key, len(l.Keys)),
+		Consistency: l.Consistency,
+	}
+	if l.Reverse {
+		in.Order = qosproxyv1.Order_ORDER_REVERSE
+	}
+	for _, c := range l.Where {
+		if c.err != nil {
+			return nil, errInvalid("Where: column %q: %v", c.proto.GetColumn(), c.err)
+		}
+		in.Where = append(in.Where, c.proto)
 	}
 	if l.CQL {
 		in.Encoding = qosproxyv1.Encoding_ENCODING_CQL
@@ -97,13 +117,64 @@ func durationOf(d time.Duration) *durationpb.Duration {
 	return durationpb.New(d)
 }
 
-// Key is the partition key of one partition. The zero Key is refused.
+// Condition restricts a clustering column. The zero Condition is refused by the proxy. Values
+// are a Value each, or a Go value that ValueOf takes; one that it does not take fails the lookup.
+type Condition struct {
+	proto *qosproxyv1.Condition
+	err   error
+}
+
+// Equal is met by rows whose column is the value.
+func Equal(column string, value any) Condition {
+	return condition(column, qosproxyv1.Operator_OPERATOR_EQUAL, value)
+}
+
+// In is met by rows whose column is one of the values, of which there is at least one.
+func In(column string, values ...any) Condition {
+	return condition(column, qosproxyv1.Operator_OPERATOR_IN, values...)
+}
+
+// Greater is met by rows whose column is above the value.
+func Greater(column string, value any) Condition {
+	return condition(column, qosproxyv1.Operator_OPERATOR_GREATER, value)
+}
+
+// AtLeast is met by rows whose column is the value or above it.
+func AtLeast(column string, value any) Condition {
+	return condition(column, qosproxyv1.Operator_OPERATOR_GREATER_OR_EQUAL, value)
+}
+
+// Less is met by rows whose column is below the value.
+func Less(column string, value any) Condition {
+	return condition(column, qosproxyv1.Operator_OPERATOR_LESS, value)
+}
+
+// AtMost is met by rows whose column is the value or below it.
+func AtMost(column string, value any) Condition {
+	return condition(column, qosproxyv1.Operator_OPERATOR_LESS_OR_EQUAL, value)
+}
+
+func condition(column string, operator qosproxyv1.Operator, values ...any) Condition {
+	c := Condition{proto: &qosproxyv1.Condition{Column: column, Operator: operator}}
+	for i, value := range values {
+		v := ValueOf(value)
+		if v.err != nil {
+			c.err = fmt.Errorf("value %d: %w", i, v.err)
+		}
+		c.proto.Values = append(c.proto.Values, v.proto)
+	}
+	return c
+}
+
+// Key says which rows are asked for: those of one partition, or those of it that begin with some
+// clustering values. The zero Key is refused.
 type Key struct {
 	proto *qosproxyv1.Key
 	err   error
 }
 
-// NewKey returns the key of a value for each partition key column, in key order.
+// NewKey returns the key of a value for each partition key column, in key order, and for as
+// many clustering columns as it is to name, in clustering order.
 // Each is a Value, or a Go value that ValueOf takes; one that it does not take
 // fails the lookup that uses the key.
 func NewKey(components ...any) Key {

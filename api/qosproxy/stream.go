@@ -78,7 +78,7 @@ func (c *Client) begin(ctx context.Context, in *qosproxyv1.BatchGetRequest) (str
 		if stream, err = c.api.StreamBatchGet(ctx, &qosproxyv1.StreamBatchGetRequest{
 			Keyspace: in.GetKeyspace(), Table: in.GetTable(), Keys: in.GetKeys(), Columns: in.GetColumns(), LimitPerKey: in.GetLimitPerKey(),
 			Encoding: in.GetEncoding(), Timeout: in.GetTimeout(), SoftDeadline: in.GetSoftDeadline(), MinKeys: in.GetMinKeys(),
-			OptionalKeys: in.GetOptionalKeys(),
+			OptionalKeys: in.GetOptionalKeys(), Where: in.GetWhere(), Order: in.GetOrder(), Consistency: in.GetConsistency(),
 		}); err == nil {
 			first, err = stream.Recv()
 		}

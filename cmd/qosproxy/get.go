@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/command"
+	"github.com/qosproxy/qosproxy/internal/cqltype"
+	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
 // getFlags are the flags of the command.
@@ -23,6 +26,9 @@ type getFlags struct {
 	timeout time.Duration
 	soft    time.Duration
 	minKeys int32
+	where   []string
+	reverse bool
+	level   string
 	explain bool
 	output  string
 }
@@ -35,13 +41,18 @@ func newGet() *cobra.Command {
 		Long: `get asks a running proxy for the rows of keys, over gRPC, and prints them with the
 status of each key. It exits 1 when some key was not answered.
 
-A composite key is written a:7, or as JSON '["a",7]'.
+A composite key is written a:7, or as JSON '["a",7]'. In a table with clustering columns a key
+may go on with their values, user-0007/likes_tea, or as JSON '["user-0007","likes_tea"]': it then
+asks for the rows that begin with them. --where restricts the clustering columns behind those,
+with = > >= < <= or, for several values as JSON, in.
 
 With --soft-deadline it takes the keys that are answered by then, if there are at least
 --min-keys of them. With --explain it also draws how the lookup was read: hosts, groups,
 and a line for each sub-query.`,
 		Example: `  qosproxy get shop.products sku-00001 sku-00002
   qosproxy get shop.features user-0007 --columns feature,score --explain
+  qosproxy get shop.features user-0007/likes_tea user-0008/likes_tea
+  qosproxy get shop.features user-0007 --where 'feature>=l' --where 'feature<m' --reverse
   qosproxy get shop.products sku-00001 sku-00002 --soft-deadline 10ms --min-keys 1
   qosproxy get shop.products sku-00001 -o json --addr unix:///run/qosproxy/grpc.sock
   qosproxy get shop.products sku-00001 --token-file /run/secrets/qosproxy/token
@@ -60,6 +71,9 @@ and a line for each sub-query.`,
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "deadline of the lookup (default: the table's timeout)")
 	cmd.Flags().DurationVar(&f.soft, "soft-deadline", 0, "when to answer if --min-keys keys are answered (default: wait for every key)")
 	cmd.Flags().Int32Var(&f.minKeys, "min-keys", 0, "least number of answered keys at the soft deadline (default: 1)")
+	cmd.Flags().StringArrayVar(&f.where, "where", nil, "restrict a clustering column, such as 'ts>=2026-01-01' or 'kind in [\"a\",\"b\"]'; may be repeated")
+	cmd.Flags().BoolVar(&f.reverse, "reverse", false, "return the rows of a key from the last to the first")
+	cmd.Flags().StringVar(&f.level, "consistency", "", "consistency level, among those that the table allows (default: the table's)")
 	cmd.Flags().BoolVar(&f.explain, "explain", false, "draw the plan and every sub-query")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "table", "output: table or json")
 	return cmd
@@ -92,6 +106,12 @@ func (f *getFlags) run(cmd *cobra.Command, name string, keys []string) error {
 	}
 	if req.Keys, err = wireKeys(definition, keys); err != nil {
 		return err
+	}
+	if req.Where, err = wireConditions(definition, f.where); err != nil {
+		return err
+	}
+	if req.Consistency = f.level; f.reverse {
+		req.Order = qosproxyv1.Order_ORDER_REVERSE
 	}
 	// Not by a deadline, which the proxy would take for that of the lookup in place of the
 	// table's.
@@ -173,18 +193,22 @@ func answered(resp *qosproxyv1.BatchGetResponse, err error) *qosproxyv1.BatchGet
 
 // wireKeys turns what the user typed into keys of the table.
 func wireKeys(table *qosproxyv1.Table, typed []string) ([]*qosproxyv1.Key, error) {
-	types, names, err := wireTypes(table.GetPartitionKey())
+	partitionKey := len(table.GetPartitionKey())
+	types, names, err := wireTypes(slices.Concat(table.GetPartitionKey(), table.GetClustering()))
 	if err != nil {
 		return nil, err
 	}
 	keys := make([]*qosproxyv1.Key, len(typed))
 	for i, text := range typed {
-		key, err := keyFromText(types, names, text)
+		components, err := cqltype.KeyFromText(types, names, partitionKey, text)
+		if err == nil {
+			_, err = partition.NewRowKey(partitionKey, components...)
+		}
 		if err != nil {
 			return nil, command.Usagef("key %q: %w", text, err)
 		}
 		keys[i] = &qosproxyv1.Key{}
-		for _, c := range key.Components() {
+		for _, c := range components {
 			keys[i].Components = append(keys[i].Components, &qosproxyv1.Value{Kind: &qosproxyv1.Value_Cql{Cql: c}})
 		}
 	}

@@ -29,7 +29,9 @@ type scripted struct {
 func (s *scripted) ListTables(context.Context, *qosproxyv1.ListTablesRequest) (*qosproxyv1.ListTablesResponse, error) {
 	text := &qosproxyv1.Type{Kind: qosproxyv1.TypeKind_TYPE_KIND_TEXT, Name: "text"}
 	return &qosproxyv1.ListTablesResponse{Tables: []*qosproxyv1.Table{{Keyspace: "k", Name: "t",
-		PartitionKey: []*qosproxyv1.Column{{Name: "id", Type: text}}, Columns: []*qosproxyv1.Column{{Name: "id", Type: text}}}}}, nil
+		PartitionKey: []*qosproxyv1.Column{{Name: "id", Type: text}}, Columns: []*qosproxyv1.Column{{Name: "id", Type: text}}},
+		{Keyspace: "k", Name: "rows", PartitionKey: []*qosproxyv1.Column{{Name: "id", Type: text}}, Columns: []*qosproxyv1.Column{{Name: "id", Type: text}},
+			Clustering: []*qosproxyv1.Column{{Name: "day", Type: &qosproxyv1.Type{Kind: qosproxyv1.TypeKind_TYPE_KIND_INT, Name: "int"}}, {Name: "kind", Type: text}}}}}, nil
 }
 
 func (s *scripted) BatchGet(ctx context.Context, in *qosproxyv1.BatchGetRequest) (*qosproxyv1.BatchGetResponse, error) {
@@ -127,4 +129,45 @@ func TestGetExplainsInJSONAsTheHTTPDoorDoes(t *testing.T) {
 	require.Error(t, err)
 	assert.NotContains(t, out, "explain")
 	assert.Nil(t, s.asked.GetSoftDeadline())
+}
+
+func TestGetAsksForRows(t *testing.T) {
+	s := &scripted{resp: explained()}
+	addr := s.serve(t)
+	components := func() (out [][]string) {
+		for _, k := range s.asked.GetKeys() {
+			var values []string
+			for _, v := range k.GetComponents() {
+				values = append(values, string(v.GetCql()))
+			}
+			out = append(out, values)
+		}
+		return out
+	}
+	const seven = "\x00\x00\x00\x07"
+	_, _ = execute(t, "get", "k.rows", "a/7", `["a",7,"x/y"]`, "--addr", addr, "--reverse", "--consistency", "local_quorum",
+		"--where", `kind in ["p","q"]`)
+	assert.Equal(t, [][]string{{"a", seven}, {"a", seven, "x/y"}}, components())
+	assert.Equal(t, qosproxyv1.Order_ORDER_REVERSE, s.asked.GetOrder())
+	assert.Equal(t, "local_quorum", s.asked.GetConsistency())
+	require.Len(t, s.asked.GetWhere(), 1)
+	assert.Equal(t, "kind", s.asked.GetWhere()[0].GetColumn())
+	assert.Equal(t, qosproxyv1.Operator_OPERATOR_IN, s.asked.GetWhere()[0].GetOperator())
+	assert.Len(t, s.asked.GetWhere()[0].GetValues(), 2)
+
+	_, _ = execute(t, "get", "k.t", "a/7", "b", "--addr", addr)
+	assert.Equal(t, [][]string{{"a/7"}, {"b"}}, components(), "without clustering columns a slash is part of the key")
+
+	_, _ = execute(t, "get", "k.rows", "a", "b", "--addr", addr, "--where", "day >= 7", "--where", "day<8")
+	require.Len(t, s.asked.GetWhere(), 2)
+	assert.Equal(t, qosproxyv1.Operator_OPERATOR_GREATER_OR_EQUAL, s.asked.GetWhere()[0].GetOperator())
+	assert.Equal(t, seven, string(s.asked.GetWhere()[0].GetValues()[0].GetCql()))
+	assert.Equal(t, qosproxyv1.Operator_OPERATOR_LESS, s.asked.GetWhere()[1].GetOperator())
+
+	for where, want := range map[string]string{
+		"id=a": `"id" is no clustering column of k.rows`, "day": "no operator", "day=x": "day=x", "kind in a": "expected a JSON array",
+	} {
+		_, err := execute(t, "get", "k.rows", "a", "--addr", addr, "--where", where)
+		require.ErrorContains(t, err, want, where)
+	}
 }

@@ -92,6 +92,7 @@ func lookupSettings(cfg *config.Config) []lookup.Settings {
 			Table:            t.Name.Table,
 			Columns:          t.Columns,
 			Consistency:      partition.Level(s.Consistency),
+			Consistencies:    levels(s.Consistencies),
 			QuorumReads:      s.QuorumReads == config.QuorumReplicas,
 			Timeout:          s.Timeout,
 			SpeculativeRetry: s.SpeculativeRetry,
@@ -104,6 +105,15 @@ func lookupSettings(cfg *config.Config) []lookup.Settings {
 			Coalesce:         s.Coalesce,
 			Alone:            s.Merge == config.MergeOff,
 		}
+	}
+	return out
+}
+
+// levels returns consistency levels as lookups take them.
+func levels(of []config.Consistency) []partition.Level {
+	out := make([]partition.Level, len(of))
+	for i, l := range of {
+		out[i] = partition.Level(l)
 	}
 	return out
 }
@@ -124,7 +134,7 @@ func members(cfg *config.Config) []identity.Member {
 // NODE_LOCAL, or for a quorum.
 func wantsNodeLocal(cfg *config.Config) bool {
 	return slices.ContainsFunc(lookupSettings(cfg), func(s lookup.Settings) bool {
-		return s.Consistency == cassandra.NodeLocal || s.QuorumReads
+		return s.Consistency == cassandra.NodeLocal || slices.Contains(s.Consistencies, cassandra.NodeLocal) || s.QuorumReads
 	})
 }
 

@@ -101,7 +101,7 @@ func (b *Baseline) Single(ctx context.Context, q *executor.Query, keys []partiti
 	for i := range keys {
 		all.Go(func() {
 			alone := span{i, i + 1}
-			if err := b.ask(ctx, r, r.one(), r.arguments(alone, 0), alone); err != nil {
+			if err := b.ask(ctx, r, r.one(r.named(alone)), r.arguments(alone, 0), alone); err != nil {
 				r.results[i] = failed(err)
 			}
 		})
@@ -127,9 +127,9 @@ func (b *Baseline) in(ctx context.Context, host string, q *executor.Query, keys 
 	r.Host.ID = host
 	r.vary(len(q.Table.PartitionKey) - 1)
 	all := span{0, len(keys)}
-	text := r.one()
+	text := r.one(r.named(all))
 	if len(keys) > 1 {
-		text = r.in()
+		text = r.in(r.named(all))
 	}
 	if err := b.ask(ctx, r, text, r.arguments(all, math.MaxInt32), all); err != nil {
 		return nil, err

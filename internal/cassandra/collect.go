@@ -22,8 +22,10 @@ type collector struct {
 	span span
 	// columns are those of the statement.
 	columns []schema.Column
-	// limit is the most rows of the statement, 0 for none.
-	limit int
+	// limit is the most rows of the statement, 0 for none, and limited is whether a key may
+	// have several.
+	limit   int
+	limited bool
 	// cells are those of all rows, width of them for each.
 	cells [][]byte
 	width int
@@ -54,7 +56,7 @@ type tally struct {
 const linearKeys = 64
 
 func newCollector(r *reading, p span) *collector {
-	c := &collector{r: r, span: p, columns: r.columns, width: len(r.asked), keys: make([]tally, p.len())}
+	c := &collector{r: r, span: p, columns: r.columns, width: len(r.asked), keys: make([]tally, p.len()), limited: r.limited(r.named(p))}
 	if p.len() > 1 {
 		c.columns = r.many
 	}
@@ -146,7 +148,7 @@ func (c *collector) add(refs []rawCell) error {
 		size += len(refs[i])
 	}
 	switch {
-	case t.rows == c.r.Limit && c.r.limited():
+	case t.rows == c.r.Limit && c.limited:
 		if c.r.Strict {
 			c.drop(k, errTooManyRows)
 		}

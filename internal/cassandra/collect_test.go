@@ -137,6 +137,6 @@ func BenchmarkStatement(b *testing.B) {
 	for b.Loop() {
 		s := newSelection(q)
 		s.vary(0)
-		_ = s.in()
+		_ = s.in(len(s.table.PartitionKey))
 	}
 }

@@ -1,7 +1,10 @@
 package cassandra
 
 import (
+	"cmp"
 	"hash/maphash"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,7 +15,8 @@ import (
 
 const (
 	// maxColumnSets is how many sets of columns of one table are selected as they were
-	// asked. Each is two prepared statements on every node: for one key and for many.
+	// asked, the same columns in another partition.Query.Shape counted as another set. Each
+	// is two prepared statements on every node: for one key and for many.
 	maxColumnSets = 32
 	// columnSetMemory is how long a set keeps its place after it was last asked for. It
 	// bounds how many new statements clients can cause in a time, and not only how many
@@ -51,7 +55,7 @@ func (c *columnSets) selection(q *executor.Query, now time.Time) selection {
 	if !ok {
 		known, _ = c.byTable.LoadOrStore(name, &tableSets{used: make(map[uint64]time.Time)})
 	}
-	if known.(*tableSets).admit(hashColumns(s.columns), now) { //nolint:forcetypeassert // nothing else is stored
+	if known.(*tableSets).admit(hashStatement(q.Shape, s.columns), now) { //nolint:forcetypeassert // nothing else is stored
 		return s
 	}
 	all := wholeSelection(q, readable)
@@ -62,10 +66,32 @@ func (c *columnSets) selection(q *executor.Query, now time.Time) selection {
 	return all
 }
 
-// wholeSelection returns the selection of all columns that may be read.
+// wholeSelection returns the selection of all columns that may be read; of all that tell it,
+// when they were written and expire, if that is asked of any.
 func wholeSelection(q *executor.Query, readable []schema.Column) selection {
 	s := selectionOf(q, readable)
 	s.whole = true
+	if !slices.ContainsFunc(q.Columns, func(c schema.Column) bool { return c.Function != schema.Value }) {
+		return s
+	}
+	for _, c := range readable {
+		if c.HasVersion() {
+			s.add(c.With(schema.WriteTime))
+			s.add(c.With(schema.TTL))
+		}
+	}
+	// In one order, whatever was asked for.
+	sorted := slices.Clone(s.columns)
+	slices.SortStableFunc(sorted, func(a, b schema.Column) int {
+		if a.Function == schema.Value || b.Function == schema.Value {
+			return cmp.Compare(min(a.Function, 1), min(b.Function, 1))
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	for i, at := range s.asked {
+		s.asked[i] = slices.IndexFunc(sorted, func(c schema.Column) bool { return c.Name == s.columns[at].Name })
+	}
+	s.columns = sorted
 	return s
 }
 
@@ -93,8 +119,10 @@ func (t *tableSets) admit(set uint64, now time.Time) bool {
 	return true
 }
 
-func hashColumns(columns []schema.Column) uint64 {
-	h := uint64(len(columns))
+// hashStatement returns what statements of one shape that select the same columns have in
+// common.
+func hashStatement(shape string, columns []schema.Column) uint64 {
+	h := maphash.String(columnSetSeed, shape) + uint64(len(columns))
 	for i := range columns {
 		h = h*31 + maphash.String(columnSetSeed, columns[i].Name)
 	}

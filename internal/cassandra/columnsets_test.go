@@ -76,7 +76,7 @@ func TestStatementsOfATableAreFewWhateverColumnsAreAsked(t *testing.T) {
 		subsets(func(_ int, q *executor.Query) {
 			s := sets.selection(q, now)
 			s.vary(0)
-			texts[s.in()], texts[s.one()] = true, true
+			texts[s.in(len(s.table.PartitionKey))], texts[s.one(len(s.table.PartitionKey))] = true, true
 			assert.Equal(t, collected(t, q, newSelection(q)), collected(t, q, s), "%v", q.Columns)
 		})
 	}
@@ -109,7 +109,7 @@ func TestOnlyColumnsThatMayBeReadAreReadInPlaceOfThoseAsked(t *testing.T) {
 	q.Readable = ask(table, "b", "a").Columns
 	s := wholeSelection(q, q.Readable)
 	s.vary(0)
-	assert.Equal(t, `SELECT "id", "a", "b" FROM "ks"."t" WHERE "id" IN ?`, s.in())
+	assert.Equal(t, `SELECT "id", "a", "b" FROM "ks"."t" WHERE "id" IN ?`, s.in(len(s.table.PartitionKey)))
 	assert.Equal(t, []int{2}, s.asked)
 }
 

@@ -90,7 +90,8 @@ var columnKinds = map[string]schema.ColumnKind{
 func newColumnRow(r row, t *cqltype.Type) (columnRow, bool) {
 	kind, ok := columnKinds[text(r["kind"])]
 	position, _ := r["position"].(int)
-	return columnRow{schema.Column{Name: text(r["column_name"]), Type: t, Kind: kind}, position}, ok
+	descending := text(r["clustering_order"]) == "desc"
+	return columnRow{schema.Column{Name: text(r["column_name"]), Type: t, Kind: kind, Descending: descending}, position}, ok
 }
 
 // typeResolver parses the names of types, with the user-defined types that they

@@ -55,8 +55,8 @@ func TestStatementsOfOwnDataSelectWriteTimes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSelection(asksOwn(test.query))
 			s.vary(len(test.query.Table.PartitionKey) - 1)
-			assert.Equal(t, test.many, s.in())
-			assert.Equal(t, test.one, s.one())
+			assert.Equal(t, test.many, s.in(len(s.table.PartitionKey)))
+			assert.Equal(t, test.one, s.one(len(s.table.PartitionKey)))
 			assert.Equal(t, test.asked, s.asked)
 		})
 	}
@@ -68,7 +68,7 @@ func TestOneStatementForAllSetsOfColumnsLeavesOutWhatHasNoWriteTime(t *testing.T
 	table := schema.NewTable("ks", "t", "id", append(plain.Columns, list))
 	q := asksOwn(ask(table, "note"))
 	s := wholeSelection(q, table.Columns)
-	assert.Equal(t, `SELECT "id", "name", "note", "tags", writetime("name"), ttl("name"), writetime("note"), ttl("note") FROM "ks"."t" WHERE "id" = ?`, s.one())
+	assert.Equal(t, `SELECT "id", "name", "note", "tags", writetime("name"), ttl("name"), writetime("note"), ttl("note") FROM "ks"."t" WHERE "id" = ?`, s.one(len(s.table.PartitionKey)))
 	assert.Equal(t, []int{2, 6, 7}, s.asked)
 }
 

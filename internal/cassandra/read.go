@@ -116,7 +116,7 @@ func (c *Cluster) newReading(q *executor.SubQuery, o *outstanding) (*reading, er
 	selected := c.columnSets.selection(q.Query, time.Now())
 	r := &reading{
 		SubQuery: q, selection: selected, sender: host{session.driver, q.Host.ID}, level: level, local: local,
-		limits: &c.inLimits, outstanding: o, most: math.MaxInt, volume: c.volumes.of(q.Table, selected.whole), results: make([]partition.Result, len(q.Keys)),
+		limits: &c.inLimits, outstanding: o, most: math.MaxInt, volume: c.volumes.of(q.Query, selected.whole), results: make([]partition.Result, len(q.Keys)),
 	}
 	if q.Consistency == partition.OwnData {
 		r.own = c.nodeLocal
@@ -166,12 +166,19 @@ func (s span) split(size int, parts []span) []span {
 
 // perStatement returns how many keys that can share a statement are to do so.
 func (r *reading) perStatement() int {
-	n := r.limits.get(r.Host.ID)
-	if r.limited() {
+	if r.slice.Reversed() {
+		// A node would order the rows of several partitions all together.
+		return 1
+	}
+	n := r.limits.get(r.Host.ID) / r.slice.Each()
+	if slices.ContainsFunc(r.Keys, func(k partition.Key) bool { return r.limited(len(k.Components())) }) {
 		n = min(n, r.volume.keys(r.rowsPerKey()))
 	}
 	return max(min(n, r.most), 1)
 }
+
+// named returns how many columns the keys of a part name.
+func (r *reading) named(p span) int { return len(r.Keys[p.from].Components()) }
 
 // rowsPerKey is the limit the statements carry: one more than asked where a
 // partition with more is too large, in order to see that there are more.
@@ -318,7 +325,7 @@ func (r *reading) again(ctx context.Context, p span, keys []int, most int) error
 // the partitions of an IN one after the other when it pages.
 func (r *reading) page(p span) int {
 	most := 1
-	if r.limited() {
+	if r.limited(r.named(p)) {
 		if p.len() > 1 {
 			return 0
 		}
@@ -332,10 +339,10 @@ func (r *reading) page(p span) int {
 // are Pending.
 func (r *reading) statement(ctx context.Context, p span, level gocql.Consistency, page int) error {
 	c := newCollector(r, p)
-	s := statement{text: r.one(), level: level, page: page}
+	s := statement{text: r.one(r.named(p)), level: level, page: page}
 	if p.len() > 1 {
-		s.text = r.in()
-		if r.limited() {
+		s.text = r.in(r.named(p))
+		if r.limited(r.named(p)) {
 			c.limit = min(r.volume.rows(), p.len()*r.rowsPerKey())
 		}
 	}
@@ -350,7 +357,7 @@ func (r *reading) statement(ctx context.Context, p span, level gocql.Consistency
 // rows for several keys.
 func (r *reading) arguments(p span, limit int) []any {
 	components := r.Keys[p.from].Components()
-	args := make([]any, 0, len(components)+2)
+	args := make([]any, 0, len(components)+4)
 	for i, c := range components {
 		if p.len() > 1 && i == r.varying {
 			args = append(args, r.list(p))
@@ -358,7 +365,16 @@ func (r *reading) arguments(p span, limit int) []any {
 			args = append(args, rawValue(c))
 		}
 	}
-	if r.limited() {
+	if r.slice != nil {
+		for _, restriction := range r.slice.Restrictions {
+			if restriction.Operator == partition.In {
+				args = append(args, rawList(restriction.Values))
+			} else {
+				args = append(args, rawValue(restriction.Values[0]))
+			}
+		}
+	}
+	if r.limited(len(components)) {
 		args = append(args, r.rowsPerKey())
 		if p.len() > 1 {
 			args = append(args, limit)

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/quorum"
@@ -18,15 +17,14 @@ type selection struct {
 	table *schema.Table
 	// columns are those selected.
 	columns []schema.Column
-	// functions are what is selected of each column in place of its value, such as ttl; empty
-	// for the value, and for columns beyond the end.
-	functions []string
 	// asked is, for each cell of a row, its position in columns.
 	asked []int
 	// whole is whether more is selected than was asked for; see columnSets.
 	whole bool
-	// varying is the column of the partition key in which the keys of an IN differ,
-	// counted in key order; none where no statement is an IN.
+	// slice restricts the rows of every key; nil for none.
+	slice *partition.Slice
+	// varying is the column of the key in which the keys of an IN differ, counted in key
+	// order; none where no statement is an IN.
 	varying int
 	// many are the columns that an IN selects, and key is where among them the varying
 	// one is, by which its rows are told apart: at the end unless it was asked for.
@@ -43,18 +41,23 @@ func newSelection(q *executor.Query) selection { return selectionOf(q, nil) }
 
 // selectionOf returns the same with more columns, which are read and left out.
 func selectionOf(q *executor.Query, more []schema.Column) selection {
-	s := selection{table: q.Table, asked: make([]int, len(q.Columns)), varying: none}
+	s := selection{table: q.Table, slice: q.Slice, asked: make([]int, len(q.Columns)), varying: none}
 	single := len(q.Table.PartitionKey) == 1
 	s.columns = make([]schema.Column, 0, max(len(q.Columns), len(more))+1)
 	for _, c := range q.Table.Columns {
 		wanted := single && c.Kind == schema.PartitionKey || slices.ContainsFunc(more, func(m schema.Column) bool { return m.Name == c.Name })
 		for i, a := range q.Columns {
-			if a.Name == c.Name {
+			if a.Name == c.Name && a.Function == schema.Value {
 				s.asked[i], wanted = len(s.columns), true
 			}
 		}
 		if wanted {
 			s.columns = append(s.columns, c)
+		}
+	}
+	for i, a := range q.Columns {
+		if a.Function != schema.Value {
+			s.asked[i] = s.add(a)
 		}
 	}
 	if len(s.columns) == 0 {
@@ -67,39 +70,34 @@ func selectionOf(q *executor.Query, more []schema.Column) selection {
 	return s
 }
 
-// versions are what a read of partition.OwnData selects besides each regular column.
-var versions = []struct {
-	function string
-	typ      *cqltype.Type
-}{{"writetime", &cqltype.Type{Kind: cqltype.BigInt}}, {"ttl", &cqltype.Type{Kind: cqltype.Int}}}
+// add selects a function of a column, once, and returns where it is.
+func (s *selection) add(c schema.Column) int {
+	if i := slices.IndexFunc(s.columns, func(o schema.Column) bool { return o.Name == c.Name && o.Function == c.Function }); i >= 0 {
+		return i
+	}
+	s.columns = append(s.columns, c)
+	return len(s.columns) - 1
+}
 
 // addVersions selects when cells were written and expire, of all columns that tell it: they
 // follow from the columns, so that the statements are no more than without them.
 func (s *selection) addVersions(q *executor.Query) {
-	values := slices.Clip(s.columns)
-	s.functions = make([]string, len(values))
-	at := make(map[string]int)
-	for _, c := range partition.Versioned(quorum.Comparables(values)) {
-		at[c.Name] = len(s.columns)
-		for _, v := range versions {
-			s.columns = append(s.columns, schema.Column{Name: c.Name, Type: v.typ, Kind: c.Kind})
-			s.functions = append(s.functions, v.function)
-		}
+	for _, c := range partition.Versioned(quorum.Comparables(slices.Clip(s.columns))) {
+		s.add(c.With(schema.WriteTime))
+		s.add(c.With(schema.TTL))
 	}
 	for _, c := range partition.Versioned(q.Columns) {
-		for i := range versions {
-			s.asked = append(s.asked, at[c.Name]+i)
-		}
+		s.asked = append(s.asked, s.add(c.With(schema.WriteTime)), s.add(c.With(schema.TTL)))
 	}
 }
 
-// vary makes a column of the partition key the varying one, once.
+// vary makes a column of the key the varying one, once.
 func (s *selection) vary(column int) {
 	s.varying = column
 	if column == none {
 		return
 	}
-	key := s.table.PartitionKey[column]
+	key := s.table.KeyColumn(column)
 	s.many = s.columns
 	s.key = slices.IndexFunc(s.columns, func(c schema.Column) bool { return c.Name == key.Name })
 	if s.key < 0 {
@@ -108,23 +106,25 @@ func (s *selection) vary(column int) {
 	}
 }
 
-// in returns the statement for any number of partitions that differ in the varying column
-// alone. Its arguments are the components of their key in order, with the list of the
-// values in the place of that column.
-func (s *selection) in() string { return s.text(s.many, s.varying) }
+// in returns the statement for any number of keys that name so many columns and differ in the
+// varying one alone. Its arguments are the components of a key in order, with the list of the
+// values in the place of that column, those of the slice, and the limits of rows.
+func (s *selection) in(named int) string { return s.text(s.many, named, s.varying) }
 
-// one returns the statement for one partition; its first arguments are the
-// components of its key.
-func (s *selection) one() string { return s.text(s.columns, none) }
+// one returns the statement for one key that names so many columns; its arguments are the
+// same, with the values of the key alone.
+func (s *selection) one(named int) string { return s.text(s.columns, named, none) }
 
-// limited reports whether the statements take limits of rows as their last arguments: one
-// per partition and, if for several partitions, one in all. A partition without clustering
-// columns is one row.
-func (s *selection) limited() bool { return len(s.table.Clustering) > 0 }
+// limited reports whether statements for keys that name so many columns take limits of rows as
+// their last arguments: one per partition and, if for several keys, one in all. A full primary
+// key is one row.
+func (s *selection) limited(named int) bool {
+	return named < len(s.table.PartitionKey)+len(s.table.Clustering)
+}
 
-// text returns the statement that selects columns and has an IN for a column of the
-// partition key, or for none.
-func (s *selection) text(columns []schema.Column, in int) string {
+// text returns the statement that selects columns by the first so many columns of the key, and
+// has an IN for one of them or for none.
+func (s *selection) text(columns []schema.Column, named, in int) string {
 	var b strings.Builder
 	b.Grow(96 + 24*len(columns))
 	b.WriteString("SELECT ")
@@ -132,35 +132,59 @@ func (s *selection) text(columns []schema.Column, in int) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		if i < len(s.functions) && s.functions[i] != "" {
-			b.WriteString(s.functions[i])
-			b.WriteByte('(')
+		if columns[i].Function == schema.Value {
 			writeQuoted(&b, columns[i].Name)
-			b.WriteByte(')')
 			continue
 		}
-		writeQuoted(&b, columns[i].Name)
+		b.WriteString(columns[i].Function.String())
+		b.WriteByte('(')
+		writeQuoted(&b, columns[i].Of)
+		b.WriteByte(')')
 	}
 	b.WriteString(" FROM ")
 	writeQuoted(&b, s.table.Keyspace)
 	b.WriteByte('.')
 	writeQuoted(&b, s.table.Name)
-	for i := range s.table.PartitionKey {
+	for i := range named {
 		b.WriteString([...]string{" WHERE ", " AND "}[min(i, 1)])
-		writeQuoted(&b, s.table.PartitionKey[i].Name)
+		writeQuoted(&b, s.table.KeyColumn(i).Name)
+		operator := partition.Equal
 		if i == in {
-			b.WriteString(" IN ?")
-		} else {
-			b.WriteString(" = ?")
+			operator = partition.In
 		}
+		b.WriteString(operator.CQL())
 	}
-	if s.limited() {
+	s.restrict(&b)
+	if s.limited(named) {
 		b.WriteString(" PER PARTITION LIMIT ?")
 		if in != none {
 			b.WriteString(" LIMIT ?")
 		}
 	}
 	return b.String()
+}
+
+// restrict writes the restrictions of the slice and its order. To reverse the first clustering
+// column reverses all.
+func (s *selection) restrict(b *strings.Builder) {
+	if s.slice == nil {
+		return
+	}
+	for _, r := range s.slice.Restrictions {
+		b.WriteString(" AND ")
+		writeQuoted(b, s.table.Clustering[r.Column].Name)
+		b.WriteString(r.Operator.CQL())
+	}
+	if !s.slice.Reverse {
+		return
+	}
+	b.WriteString(" ORDER BY ")
+	writeQuoted(b, s.table.Clustering[0].Name)
+	if s.table.Clustering[0].Descending {
+		b.WriteString(" ASC")
+	} else {
+		b.WriteString(" DESC")
+	}
 }
 
 // quote returns a name as a CQL identifier that keeps its case.

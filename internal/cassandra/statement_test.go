@@ -1,6 +1,7 @@
 package cassandra
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 
@@ -88,9 +89,9 @@ func TestStatementText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSelection(test.query)
 			s.vary(len(test.query.Table.PartitionKey) - 1)
-			assert.Equal(t, test.many, s.in())
+			assert.Equal(t, test.many, s.in(len(s.table.PartitionKey)))
 			assert.Equal(t, test.query.Table.PartitionKey[s.varying].Name, s.many[s.key].Name)
-			assert.Equal(t, test.one, s.one())
+			assert.Equal(t, test.one, s.one(len(s.table.PartitionKey)))
 			assert.Equal(t, test.asked, s.asked)
 		})
 	}
@@ -131,4 +132,63 @@ func TestStatementTakesAsManyKeysAsAreExpectedToFit(t *testing.T) {
 			assert.Equal(t, test.want, got)
 		})
 	}
+}
+
+func TestStatementsOfRows(t *testing.T) {
+	table := testTable([]string{"id"}, []string{"day", "Kind"}, []string{"v"})
+	descending := schema.NewTable("ks", "t", "id", func() []schema.Column {
+		columns := slices.Clone(table.Columns)
+		columns[1].Descending = true
+		return columns
+	}())
+	restrict := func(column int, o partition.Operator) partition.Restriction {
+		return partition.Restriction{Column: column, Operator: o, Values: [][]byte{{1}}}
+	}
+	const day, kind = 0, 1
+	for want, test := range map[string]struct {
+		table   *schema.Table
+		slice   *partition.Slice
+		named   int
+		varying int
+	}{
+		`SELECT "id", "v" FROM "ks"."t" WHERE "id" IN ? AND "day" = ? PER PARTITION LIMIT ? LIMIT ?`: {table, nil, 2, 0},
+		`SELECT "id", "v" FROM "ks"."t" WHERE "id" IN ? AND "day" = ? AND "Kind" = ?`:                {table, nil, 3, 0},
+		`SELECT "id", "v", "Kind" FROM "ks"."t" WHERE "id" = ? AND "day" = ? AND "Kind" IN ?`:        {table, nil, 3, 2},
+		`SELECT "id", "v" FROM "ks"."t" WHERE "id" = ? AND "day" >= ? AND "day" < ? ORDER BY "day" DESC PER PARTITION LIMIT ?`: {table,
+			&partition.Slice{Restrictions: []partition.Restriction{restrict(day, partition.GreaterOrEqual), restrict(day, partition.Less)}, Reverse: true}, 1, none},
+		`SELECT "id", "v" FROM "ks"."t" WHERE "id" = ? AND "day" = ? AND "Kind" IN ? ORDER BY "day" ASC PER PARTITION LIMIT ?`: {descending,
+			&partition.Slice{Restrictions: []partition.Restriction{restrict(kind, partition.In)}, Reverse: true}, 2, none},
+		`SELECT "id", "v" FROM "ks"."t" WHERE "id" IN ? AND "day" IN ? AND "Kind" <= ? PER PARTITION LIMIT ? LIMIT ?`: {table,
+			&partition.Slice{Restrictions: []partition.Restriction{restrict(day, partition.In), restrict(kind, partition.LessOrEqual)}}, 1, 0},
+	} {
+		q := ask(test.table, "v")
+		q.Slice = test.slice
+		s := newSelection(q)
+		s.vary(test.varying)
+		if test.varying == none {
+			assert.Equal(t, want, s.one(test.named))
+		} else {
+			assert.Equal(t, want, s.in(test.named))
+		}
+	}
+}
+
+func TestStatementsOfFunctions(t *testing.T) {
+	table := testTable([]string{"id"}, nil, []string{"name", "note", "more"})
+	q := ask(table, "note", "id")
+	name, _ := table.Column("name")
+	note, _ := table.Column("note")
+	q.Columns = append(q.Columns, note.With(schema.TTL), name.With(schema.WriteTime))
+	s := newSelection(q)
+	assert.Equal(t, `SELECT "id", "note", ttl("note"), writetime("name") FROM "ks"."t" WHERE "id" = ?`, s.one(1))
+	assert.Equal(t, []int{1, 0, 2, 3}, s.asked)
+
+	// Whatever is asked for beyond the usual sets is one statement, and one with functions.
+	other := ask(table, "name")
+	other.Columns = append(other.Columns, note.With(schema.WriteTime))
+	whole, same := wholeSelection(q, table.Columns), wholeSelection(other, table.Columns)
+	assert.Equal(t, `SELECT "id", "name", "note", "more", ttl("more"), ttl("name"), ttl("note"), writetime("more"), writetime("name"), writetime("note") `+
+		`FROM "ks"."t" WHERE "id" = ?`, whole.one(1))
+	assert.Equal(t, whole.one(1), same.one(1))
+	assert.Equal(t, []int{2, 0, 6, 8}, whole.asked)
 }

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/qosproxy/qosproxy/internal/schema"
+	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
 const (
@@ -40,14 +40,15 @@ type volumes struct {
 }
 
 // volumeName tells reads of all columns that may be read from those of the columns that
-// were asked for: the rows of the one say nothing of the other's.
+// were asked for, and reads of one shape from those of another: the rows of the one say
+// nothing of the other's.
 type volumeName struct {
-	keyspace, table string
-	whole           bool
+	keyspace, table, shape string
+	whole                  bool
 }
 
-func (v *volumes) of(t *schema.Table, whole bool) *volume {
-	name := volumeName{t.Keyspace, t.Name, whole}
+func (v *volumes) of(q *partition.Query, whole bool) *volume {
+	name := volumeName{q.Table.Keyspace, q.Table.Name, q.Shape, whole}
 	if known, ok := v.byTable.Load(name); ok {
 		return known.(*volume) //nolint:forcetypeassert // nothing else is stored
 	}

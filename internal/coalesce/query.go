@@ -9,11 +9,11 @@ import (
 )
 
 // equal reports whether two queries have the same answer for a key, so that they may share
-// a read. Readable decides how a key is read, not what is answered. Another definition of
+// a read. Readable and Shape decide how a key is read, not what is answered. Another definition of
 // the same table is another query.
 func equal(q, o *partition.Query) bool {
 	return q == o || q.Table == o.Table && q.Limit == o.Limit && q.Strict == o.Strict && q.MaxBytes == o.MaxBytes &&
-		q.Consistency == o.Consistency &&
+		q.Consistency == o.Consistency && q.Slice.Same(o.Slice) &&
 		// Columns of one table are told apart by their names.
 		slices.EqualFunc(q.Columns, o.Columns, func(a, b schema.Column) bool { return a.Name == b.Name })
 }

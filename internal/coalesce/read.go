@@ -1,7 +1,6 @@
 package coalesce
 
 import (
-	"bytes"
 	"hash/maphash"
 	"math"
 	"sync"
@@ -60,8 +59,8 @@ const (
 //   - its lookup goes on for the patience of the call or as long as the call;
 //   - fewer than the most waiters wait for it.
 func (c *Call) attach(index, slot int32, now, after int64) *wait {
-	routing := c.keys[index].Routing()
-	hash := uint32(maphash.Bytes(c.group.seed, routing) ^ c.hash)
+	id := c.keys[index].ID()
+	hash := uint32(maphash.Comparable(c.group.seed, id) ^ c.hash)
 	b := &c.group.buckets[hash%buckets]
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,7 +68,7 @@ func (c *Call) attach(index, slot int32, now, after int64) *wait {
 		after = max(after, now-c.patience-1)
 		until := min(c.deadline, now+c.patience)
 		for r := b.first; r != nil; r = r.next {
-			if r.hash == hash && r.started > after && r.by.deadline >= until && r.waiting < c.group.maxWaiters && r.of(&c.query, routing) {
+			if r.hash == hash && r.started > after && r.by.deadline >= until && r.waiting < c.group.maxWaiters && r.of(&c.query, id) {
 				return r.admit(c.waiting(index, slot, now))
 			}
 		}
@@ -84,8 +83,8 @@ func (c *Call) attach(index, slot int32, now, after int64) *wait {
 }
 
 // of reports whether the read is of that key and query.
-func (r *read) of(q *partition.Query, routing []byte) bool {
-	return bytes.Equal(r.by.keys[r.index].Routing(), routing) && equal(&r.by.query, q)
+func (r *read) of(q *partition.Query, id partition.ID) bool {
+	return r.by.keys[r.index].ID() == id && equal(&r.by.query, q)
 }
 
 // admit adds a wait. The mutex of the bucket is held.

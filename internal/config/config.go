@@ -234,6 +234,7 @@ func Default() Config {
 		Admin: Admin{HotKeys: HotKeysHashed},
 		Defaults: Settings{
 			Consistency:      "LOCAL_ONE",
+			Consistencies:    []Consistency{},
 			QuorumReads:      QuorumCoordinator,
 			Timeout:          125 * time.Millisecond,
 			SpeculativeRetry: hedge.Fixed(15 * time.Millisecond),

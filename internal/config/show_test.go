@@ -32,6 +32,7 @@ func TestShownIsWhatIsInForce(t *testing.T) {
 	assert.Equal(t, `  - name: shop.products
     columns: []
     consistency: LOCAL_ONE
+    consistencies: []
     quorum_reads: coordinator
     timeout: 80ms
     speculative_retry: 15ms
@@ -119,6 +120,7 @@ func drawClient(t *rapid.T) Client {
 func drawSettings(t *rapid.T) Settings {
 	return Settings{
 		Consistency:      rapid.SampledFrom(consistencyLevels).Draw(t, "consistency"),
+		Consistencies:    rapid.SliceOfDistinct(rapid.SampledFrom(consistencyLevels), rapid.ID).Draw(t, "consistencies"),
 		QuorumReads:      rapid.SampledFrom([]QuorumReads{QuorumCoordinator, QuorumReplicas}).Draw(t, "quorum reads"),
 		Timeout:          time.Duration(rapid.Int64().Draw(t, "timeout")),
 		SpeculativeRetry: hedge.Fixed(time.Duration(rapid.IntRange(0, 5000).Draw(t, "retry")) * time.Millisecond),

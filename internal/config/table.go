@@ -15,6 +15,8 @@ import (
 type Settings struct {
 	// Consistency is the level of every read.
 	Consistency Consistency `yaml:"consistency"`
+	// Consistencies are the levels that a request may ask for besides; never nil.
+	Consistencies []Consistency `yaml:"consistencies"`
 	// QuorumReads says who asks a quorum of replicas, at LOCAL_QUORUM, and at QUORUM where
 	// all replicas are local.
 	QuorumReads QuorumReads `yaml:"quorum_reads"`
@@ -90,6 +92,7 @@ type Table struct {
 // inherits.
 type Overrides struct {
 	Consistency      *Consistency      `yaml:"consistency"`
+	Consistencies    *[]Consistency    `yaml:"consistencies"`
 	QuorumReads      *QuorumReads      `yaml:"quorum_reads"`
 	Timeout          *time.Duration    `yaml:"timeout"`
 	SpeculativeRetry *hedge.Policy     `yaml:"speculative_retry"`
@@ -120,6 +123,7 @@ func (c *Config) Effective(t *Table) Settings {
 		return s
 	}
 	override(&s.Consistency, t.Consistency)
+	override(&s.Consistencies, t.Consistencies)
 	override(&s.QuorumReads, t.QuorumReads)
 	override(&s.Timeout, t.Timeout)
 	override(&s.SpeculativeRetry, t.SpeculativeRetry)
@@ -154,6 +158,7 @@ func override[T any](inherited, own *T) {
 func overriding(s Settings) Overrides {
 	return Overrides{
 		Consistency:      &s.Consistency,
+		Consistencies:    &s.Consistencies,
 		QuorumReads:      &s.QuorumReads,
 		Timeout:          &s.Timeout,
 		SpeculativeRetry: &s.SpeculativeRetry,

@@ -120,6 +120,13 @@ func (v *validator) settings(path string, s Settings, given Overrides) {
 	v.given(given.Timeout != nil, s.Timeout > 0, path+".timeout", "%s is not above 0; use a duration such as 50ms", s.Timeout)
 	v.given(given.Consistency != nil, slices.Contains(consistencyLevels, s.Consistency), path+".consistency",
 		"%q is not a consistency level of reads; use LOCAL_ONE or LOCAL_QUORUM", s.Consistency)
+	if given.Consistencies != nil {
+		for i, level := range s.Consistencies {
+			at := fmt.Sprintf("%s.consistencies[%d]", path, i)
+			v.check(slices.Contains(consistencyLevels, level), at, "%q is not a consistency level of reads; use LOCAL_ONE or LOCAL_QUORUM", level)
+			v.check(!slices.Contains(s.Consistencies[:i], level), at, "%s is listed twice; remove one", level)
+		}
+	}
 	v.given(given.QuorumReads != nil, slices.Contains([]QuorumReads{QuorumCoordinator, QuorumReplicas}, s.QuorumReads), path+".quorum_reads",
 		"%q does not say who asks a quorum; use coordinator or replicas", s.QuorumReads)
 	v.given(given.HedgeBudget != nil, 0 <= s.HedgeBudget && s.HedgeBudget <= 1, path+".hedge_budget",

@@ -31,8 +31,8 @@ type Meter struct {
 
 // kind is what reads that cost the same have in common.
 type kind struct {
-	keyspace, table string
-	level           partition.Level
+	keyspace, table, shape string
+	level                  partition.Level
 }
 
 // NewMeter returns a meter of a reader. Until SetBudgets every table has Budget's default.
@@ -93,7 +93,7 @@ func (m *Meter) Expected(q *executor.Query, keys int) (time.Duration, bool) {
 }
 
 // GroupSizes returns those that are known, by keyspace.table. Of a table that is read at
-// several levels it is the one most reads were learned of.
+// several levels or in several shapes it is the one most reads were learned of.
 func (m *Meter) GroupSizes() map[string]executor.GroupSize {
 	out, most := make(map[string]executor.GroupSize), make(map[string]int)
 	for k, of := range *m.models.Load() {
@@ -157,7 +157,7 @@ func (m *Meter) leave(host string) {
 }
 
 func kindOf(q *executor.Query) kind {
-	return kind{keyspace: q.Table.Keyspace, table: q.Table.Name, level: q.Consistency}
+	return kind{keyspace: q.Table.Keyspace, table: q.Table.Name, shape: q.Shape, level: q.Consistency}
 }
 
 // model returns the model of a kind, made on first use.

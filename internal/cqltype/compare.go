@@ -8,10 +8,10 @@ import (
 	"math/big"
 )
 
-// compare orders two cells of the type as Cassandra does, which is the order of
+// Compare orders two cells of the type as Cassandra does, which is the order of
 // the elements of a set and the keys of a map in their bytes. Both cells are as
 // EncodeJSON makes them. The empty value comes first.
-func (t *Type) compare(a, b []byte) int {
+func (t *Type) Compare(a, b []byte) int {
 	if len(a) == 0 || len(b) == 0 {
 		return cmp.Compare(len(a), len(b))
 	}
@@ -61,7 +61,7 @@ func (t *Type) compareElements(a, b []byte) int {
 		case eb == nil:
 			return 1
 		}
-		if c := t.elem(i).compare(ea, eb); c != 0 {
+		if c := t.elem(i).Compare(ea, eb); c != 0 {
 			return c
 		}
 	}

@@ -226,10 +226,10 @@ type entry struct{ key, value []byte }
 // sorted returns the entries in the order of the key type, of equal keys one:
 // the first of the keys, with the last of the values.
 func (t *Type) sorted(entries []entry) []entry {
-	slices.SortStableFunc(entries, func(a, b entry) int { return t.Elems[0].compare(a.key, b.key) })
+	slices.SortStableFunc(entries, func(a, b entry) int { return t.Elems[0].Compare(a.key, b.key) })
 	unique := entries[:0]
 	for _, e := range entries {
-		if n := len(unique); n > 0 && t.Elems[0].compare(unique[n-1].key, e.key) == 0 {
+		if n := len(unique); n > 0 && t.Elems[0].Compare(unique[n-1].key, e.key) == 0 {
 			unique[n-1].value = e.value
 			continue
 		}

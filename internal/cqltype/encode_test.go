@@ -224,11 +224,11 @@ func TestCompareIsAnOrder(t *testing.T) {
 	}
 	for name, cells := range byType {
 		typ := mustParse(t, name)
-		sorted := slices.SortedFunc(slices.Values(cells), typ.compare)
+		sorted := slices.SortedFunc(slices.Values(cells), typ.Compare)
 		for i := range sorted {
 			for j := range i {
-				require.LessOrEqual(t, typ.compare(sorted[j], sorted[i]), 0, "%s %x %x", name, sorted[j], sorted[i])
-				require.GreaterOrEqual(t, typ.compare(sorted[i], sorted[j]), 0, "%s %x %x", name, sorted[i], sorted[j])
+				require.LessOrEqual(t, typ.Compare(sorted[j], sorted[i]), 0, "%s %x %x", name, sorted[j], sorted[i])
+				require.GreaterOrEqual(t, typ.Compare(sorted[i], sorted[j]), 0, "%s %x %x", name, sorted[i], sorted[j])
 			}
 		}
 	}

@@ -103,7 +103,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func FuzzPartitionKey(f *testing.F) {
-	for _, s := range []string{`a:7`, `["a", 7]`, `{"user": "a", "day": 7}`, `"a:b":7`, `a\:b\\:7`, `7`, `null`, `["a", null]`, `:`} {
+	for _, s := range []string{`a:7`, `["a", 7]`, `{"user": "a", "day": 7}`, `"a:b":7`, `a/7`, `"a/b"/7`, `a\/b:7`, `a\:b\\:7`, `7`, `null`, `["a", null]`, `:`} {
 		f.Add("text", "int", s)
 		f.Add("frozen<list<text>>", "timestamp", s)
 		f.Add("", "blob", s)
@@ -113,20 +113,24 @@ func FuzzPartitionKey(f *testing.F) {
 		if first != "" {
 			types, names = append(types, fuzzType(t, first)), append(names, "day")
 		}
-		for _, parse := range []func() ([][]byte, error){
-			func() ([][]byte, error) { return PartitionKeyFromJSON(types, names, []byte(s)) },
-			func() ([][]byte, error) { return PartitionKeyFromText(types, names, s) },
-		} {
-			key, err := parse()
-			if err != nil {
-				require.Nil(t, key)
-				continue
-			}
-			require.Len(t, key, len(types))
-			for i, c := range key {
-				require.NotNil(t, c)
-				_, err := types[i].AppendJSON(nil, c)
-				require.NoError(t, err)
+		// The columns behind the partition key are clustering columns.
+		for partitionKey := 1; partitionKey <= len(types); partitionKey++ {
+			for _, parse := range []func() ([][]byte, error){
+				func() ([][]byte, error) { return KeyFromJSON(types, names, partitionKey, []byte(s)) },
+				func() ([][]byte, error) { return KeyFromText(types, names, partitionKey, s) },
+			} {
+				key, err := parse()
+				if err != nil {
+					require.Nil(t, key)
+					continue
+				}
+				require.GreaterOrEqual(t, len(key), partitionKey)
+				require.LessOrEqual(t, len(key), len(types))
+				for i, c := range key {
+					require.NotNil(t, c)
+					_, err := types[i].AppendJSON(nil, c)
+					require.NoError(t, err)
+				}
 			}
 		}
 	})

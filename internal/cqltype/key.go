@@ -18,13 +18,26 @@ var ErrKeyForm = errors.New("a partition key of another form")
 // order, or an object by name, where names are written as SELECT JSON writes
 // them. Values follow EncodeJSON. An error names the column at fault.
 func PartitionKeyFromJSON(types []*Type, names []string, json []byte) ([][]byte, error) {
+	return KeyFromJSON(types, names, len(types), json)
+}
+
+// KeyFromJSON returns the bytes of each component that a key has, in key order. types and names
+// are those of the columns of the primary key, of which the first so many are the partition
+// key: a key has those, and may go on with clustering columns in their order.
+//
+// A key of one column in all is the value itself. Otherwise it is an array in key order, or an
+// object by name, where names are written as SELECT JSON writes them. Where the partition key is
+// one column the value itself stands for the partition, too: an array or object that is such a
+// value is taken for it. Values follow EncodeJSON. An error names the column at fault.
+func KeyFromJSON(types []*Type, names []string, partitionKey int, json []byte) ([][]byte, error) {
 	s := &scanner{src: json}
 	key := make([][]byte, len(types))
 	var err error
-	if len(types) == 1 {
+	if partitionKey == 1 && (len(types) == 1 || types[0].begins(s.peek())) {
+		key = key[:1]
 		err = keyComponent(types, names, key, 0, s)
 	} else {
-		err = compositeKey(types, names, key, s)
+		key, err = compositeKey(types, names, partitionKey, key, s)
 	}
 	if err == nil {
 		err = s.end()
@@ -35,11 +48,24 @@ func PartitionKeyFromJSON(types []*Type, names []string, json []byte) ([][]byte,
 	return key, nil
 }
 
+// begins reports whether the JSON of a value of the type may begin with a character, or that
+// character begins neither an array nor an object.
+func (t *Type) begins(c byte) bool {
+	switch c {
+	case '[':
+		return t.Kind == List || t.Kind == Set || t.Kind == Tuple || t.Kind == Vector
+	case '{':
+		return t.Kind == Map || t.Kind == UDT
+	default:
+		return true
+	}
+}
+
 // keyComponent scans the value of the i-th column into key[i].
 func keyComponent(types []*Type, names []string, key [][]byte, i int, s *scanner) error {
 	cell, err := types[i].encodeEntry(s)
 	if errors.Is(err, errNull) {
-		err = errors.New("a column of the partition key may not be null")
+		err = errors.New("a column of the key may not be null")
 	}
 	if err != nil {
 		return columnError(names[i], err)
@@ -52,75 +78,83 @@ func columnError(name string, err error) error {
 	return fmt.Errorf("column %q: %w", excerpt(name), err)
 }
 
-// compositeKey scans the array or object of a key of several columns.
-func compositeKey(types []*Type, names []string, key [][]byte, s *scanner) error {
+// compositeKey scans the array or object of a key that may have several columns.
+func compositeKey(types []*Type, names []string, partitionKey int, key [][]byte, s *scanner) ([][]byte, error) {
 	tok, err := s.next()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	switch tok.kind {
 	case arrayToken:
-		return keyArray(types, names, key, s)
+		return keyArray(types, names, partitionKey, key, s)
 	case objectToken:
-		return keyObject(types, names, key, s)
+		return keyObject(types, names, partitionKey, key, s)
 	default:
-		return fmt.Errorf("%w: expected an array [%s] or an object by name, got %s", ErrKeyForm, strings.Join(names, ", "), tok)
+		return nil, fmt.Errorf("%w: expected an array [%s] or an object by name, got %s", ErrKeyForm, strings.Join(names[:partitionKey], ", "), tok)
 	}
 }
 
-func keyArray(types []*Type, names []string, key [][]byte, s *scanner) error {
+func keyArray(types []*Type, names []string, partitionKey int, key [][]byte, s *scanner) ([][]byte, error) {
 	n := 0
 	if !s.accept(']') {
 		for more := true; more; n++ {
 			if n == len(types) {
-				return fmt.Errorf("%w: more than the %d columns %s", ErrKeyForm, n, strings.Join(names, ", "))
+				return nil, fmt.Errorf("%w: more than the %d columns %s", ErrKeyForm, n, strings.Join(names, ", "))
 			}
 			if err := keyComponent(types, names, key, n, s); err != nil {
-				return err
+				return nil, err
 			}
 			if more = s.accept(','); !more && !s.accept(']') {
-				return s.errorf("expected , or ] in an array")
+				return nil, s.errorf("expected , or ] in an array")
 			}
 		}
 	}
-	if n < len(types) {
-		return columnError(names[n], fmt.Errorf("%w: missing, got %d of %d values", ErrKeyForm, n, len(types)))
+	if n < partitionKey {
+		return nil, columnError(names[n], fmt.Errorf("%w: missing, got %d of %d values", ErrKeyForm, n, partitionKey))
 	}
-	return nil
+	return key[:n], nil
 }
 
-func keyObject(types []*Type, names []string, key [][]byte, s *scanner) error {
+func keyObject(types []*Type, names []string, partitionKey int, key [][]byte, s *scanner) ([][]byte, error) {
 	for more := !s.accept('}'); more; {
 		if s.peek() != '"' {
-			return s.errorf("expected the name of a column")
+			return nil, s.errorf("expected the name of a column")
 		}
 		text, err := s.string()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		i := keyColumn(names, string(text))
 		if i < 0 {
-			return fmt.Errorf("%w: a name that is not in the partition key (%s)", ErrKeyForm, strings.Join(names, ", "))
+			return nil, fmt.Errorf("%w: a name that is not in the key (%s)", ErrKeyForm, strings.Join(names, ", "))
 		}
 		if key[i] != nil {
-			return columnError(names[i], errors.New("given twice"))
+			return nil, columnError(names[i], errors.New("given twice"))
 		}
 		if !s.accept(':') {
-			return s.errorf("expected : after the name of a column")
+			return nil, s.errorf("expected : after the name of a column")
 		}
 		if err := keyComponent(types, names, key, i, s); err != nil {
-			return err
+			return nil, err
 		}
 		if more = s.accept(','); !more && !s.accept('}') {
-			return s.errorf("expected , or } in an object")
+			return nil, s.errorf("expected , or } in an object")
 		}
 	}
-	for i, component := range key {
-		if component == nil {
-			return columnError(names[i], fmt.Errorf("%w: missing", ErrKeyForm))
+	n := len(key)
+	for n > partitionKey && key[n-1] == nil {
+		n--
+	}
+	for i, component := range key[:n] {
+		switch {
+		case component != nil:
+		case i < partitionKey:
+			return nil, columnError(names[i], fmt.Errorf("%w: missing", ErrKeyForm))
+		default:
+			return nil, columnError(names[i], fmt.Errorf("%w: missing before %q; clustering columns are named in their order without a gap", ErrKeyForm, excerpt(names[n-1])))
 		}
 	}
-	return nil
+	return key[:n], nil
 }
 
 // keyColumn returns the column that a name means, by INSERT JSON's rule or as
@@ -133,34 +167,51 @@ func keyColumn(names []string, name string) int {
 }
 
 // PartitionKeyFromText returns the bytes of each component of a partition key
-// written on a command line, in key order.
-//
-// The key of one column is its value, see EncodeText. The key of several is
-// either JSON, as PartitionKeyFromJSON takes it, if it begins with [ or {, or
-// its values with colons between them: a:7. A colon within a value is written
-// \:, a backslash \\; or the value is in double quotes, as a JSON string:
-// "10:30:00":7. An error names the column at fault.
+// written on a command line, in key order. See KeyFromText.
 func PartitionKeyFromText(types []*Type, names []string, s string) ([][]byte, error) {
-	if len(types) == 1 {
+	return KeyFromText(types, names, len(types), s)
+}
+
+// KeyFromText returns the bytes of each component of a key written on a command line, in key
+// order; see KeyFromJSON for the columns.
+//
+// A partition key of one column is its value, see EncodeText. That of several is either JSON, as
+// KeyFromJSON takes it, if it begins with [ or {, or its values with colons between them: a:7.
+// A colon within a value is written \:, a backslash \\; or the value is in double quotes, as a
+// JSON string: "10:30:00":7.
+//
+// Where the table has clustering columns, their values follow the partition key with a slash
+// before each: a:7/2026-01-01. A slash within a value is then written \/, or the value quoted, or
+// the key written as JSON. An error names the column at fault.
+func KeyFromText(types []*Type, names []string, partitionKey int, s string) ([][]byte, error) {
+	clustered := len(types) > partitionKey
+	trimmed := strings.TrimSpace(s)
+	isJSON := strings.HasPrefix(trimmed, "[") || strings.HasPrefix(trimmed, "{")
+	switch {
+	case partitionKey == 1 && (!clustered || isJSON && types[0].begins(trimmed[0])):
 		cell, err := types[0].EncodeText(s)
 		if err != nil {
 			return nil, columnError(names[0], err)
 		}
 		return [][]byte{cell}, nil
+	case isJSON:
+		return KeyFromJSON(types, names, partitionKey, []byte(s))
 	}
-	if trimmed := strings.TrimSpace(s); strings.HasPrefix(trimmed, "[") || strings.HasPrefix(trimmed, "{") {
-		return PartitionKeyFromJSON(types, names, []byte(s))
-	}
-	parts, err := splitKey(s)
+	parts, n, err := splitKey(s, partitionKey > 1, clustered)
 	if err != nil {
 		return nil, err
 	}
-	if len(parts) != len(types) {
+	switch {
+	case n != partitionKey:
 		return nil, fmt.Errorf("%w: expected %d values with colons between them (%s), got %d; "+
 			`write a colon within a value as \:, or the value in double quotes, or the key as JSON ["a",7]`,
-			ErrKeyForm, len(types), strings.Join(names, ":"), len(parts))
+			ErrKeyForm, partitionKey, strings.Join(names[:partitionKey], ":"), n)
+	case len(parts) > len(types):
+		return nil, fmt.Errorf("%w: more than the %d clustering columns %s behind the partition key; "+
+			`write a slash within a value as \/, or the value in double quotes, or the key as JSON ["a",7]`,
+			ErrKeyForm, len(types)-partitionKey, strings.Join(names[partitionKey:], "/"))
 	}
-	key := make([][]byte, len(types))
+	key := make([][]byte, len(parts))
 	for i, part := range parts {
 		if key[i], err = types[i].EncodeText(part); err != nil {
 			return nil, columnError(names[i], err)
@@ -169,45 +220,62 @@ func PartitionKeyFromText(types []*Type, names []string, s string) ([][]byte, er
 	return key, nil
 }
 
-// splitKey splits a key at its colons and undoes quotes and escapes.
-func splitKey(s string) ([]string, error) {
-	var parts []string
+// splitKey splits a key at its colons, where it may have any, and at its slashes, from the first
+// of which on only slashes separate; it undoes quotes and escapes. partition is how many parts
+// are before the first slash.
+func splitKey(s string, colons, slashes bool) (parts []string, partition int, err error) {
+	separators := ""
+	if colons {
+		separators = ":"
+	}
+	if slashes {
+		separators += "/"
+	}
 	for {
-		part, rest, more, err := cutPart(s)
+		part, end, rest, err := cutPart(s, separators)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		parts = append(parts, part)
-		if !more {
-			return parts, nil
+		if end != ':' && partition == 0 {
+			partition = len(parts)
+			separators = strings.TrimPrefix(separators, ":")
+		}
+		if end == 0 {
+			return parts, partition, nil
 		}
 		s = rest
 	}
 }
 
-// cutPart cuts the first value from a key.
-func cutPart(s string) (part, rest string, more bool, err error) {
+// cutPart cuts the first value from a key; end is the separator behind it, 0 at the end.
+func cutPart(s, separators string) (part string, end byte, rest string, err error) {
 	if strings.HasPrefix(s, `"`) {
 		scan := &scanner{src: []byte(s)}
 		text, err := scan.string()
 		if err != nil {
-			return "", "", false, err
+			return "", 0, "", err
 		}
-		rest, more = strings.CutPrefix(s[scan.pos:], ":")
-		if !more && rest != "" {
-			return "", "", false, fmt.Errorf("%w: a quoted value is followed by something else than a colon", ErrKeyForm)
+		switch rest = s[scan.pos:]; {
+		case rest == "":
+			return string(text), 0, "", nil
+		case strings.IndexByte(separators, rest[0]) < 0:
+			return "", 0, "", fmt.Errorf("%w: a quoted value is followed by something else than %s", ErrKeyForm, separatorNames[separators])
 		}
-		return string(text), rest, more, nil
+		return string(text), rest[0], rest[1:], nil
 	}
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		switch {
-		case s[i] == ':':
-			return b.String(), s[i+1:], true, nil
-		case s[i] == '\\' && i+1 < len(s) && (s[i+1] == ':' || s[i+1] == '\\'):
+		case strings.IndexByte(separators, s[i]) >= 0:
+			return b.String(), s[i], s[i+1:], nil
+		case s[i] == '\\' && i+1 < len(s) && (s[i+1] == '\\' || strings.IndexByte(separators, s[i+1]) >= 0):
 			i++
 		}
 		b.WriteByte(s[i])
 	}
-	return b.String(), "", false, nil
+	return b.String(), 0, "", nil
 }
+
+// separatorNames name what may follow a value.
+var separatorNames = map[string]string{":": "a colon", "/": "a slash", ":/": "a colon or a slash"}

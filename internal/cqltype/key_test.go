@@ -35,7 +35,7 @@ func TestPartitionKeyFromJSON(t *testing.T) {
 func TestPartitionKeyFromJSONNamesTheColumn(t *testing.T) {
 	for json, want := range map[string]string{
 		`7`:           `column "id": expected text, got a number`,
-		`null`:        `column "id": a column of the partition key may not be null`,
+		`null`:        `column "id": a column of the key may not be null`,
 		`["a"]`:       `column "id": expected text, got an array`,
 		`{"id": "a"}`: `column "id": expected text, got an object`,
 		`"a" "b"`:     `after the value`,
@@ -52,12 +52,12 @@ func TestPartitionKeyFromJSONNamesTheColumn(t *testing.T) {
 		`["a"]`:                      `column "Day": a partition key of another form: missing, got 1 of 2 values`,
 		`["a", 7, 8]`:                `more than the 2 columns user, Day`,
 		`["a", "x"]`:                 `column "Day": expected int, got a string`,
-		`["a", null]`:                `column "Day": a column of the partition key may not be null`,
+		`["a", null]`:                `column "Day": a column of the key may not be null`,
 		`["a", 7] x`:                 `after the value`,
 		`["a" 7]`:                    `expected , or ] in an array`,
 		`{"user": "a"}`:              `column "Day": a partition key of another form: missing`,
 		`{}`:                         `column "user": a partition key of another form: missing`,
-		`{"user": "a", "x": 1}`:      `a partition key of another form: a name that is not in the partition key (user, Day)`,
+		`{"user": "a", "x": 1}`:      `a partition key of another form: a name that is not in the key (user, Day)`,
 		`{"user": "a", "user": "b"}`: `column "user": given twice`,
 		`{"user" "a"}`:               `expected : after the name`,
 		`{"user": "a" 1}`:            `expected , or } in an object`,
@@ -117,4 +117,68 @@ func TestPartitionKeyFromTextSaysWhatIsWrong(t *testing.T) {
 	require.ErrorContains(t, err, `column "id": expected int, got a string`)
 	_, err = PartitionKeyFromText(compositeTypes, compositeNames, "a")
 	require.ErrorIs(t, err, ErrKeyForm)
+}
+
+func TestKeyFromJSONGoesOnWithClusteringColumns(t *testing.T) {
+	one, oneNames := []*Type{{Kind: Text}, {Kind: Int}, {Kind: Text}}, []string{"user", "Day", "kind"}
+	a, day, kind := []byte("a"), []byte{0, 0, 0, 7}, []byte("x")
+	for json, want := range map[string][][]byte{
+		`"a"`: {a}, `["a"]`: {a}, `["a", 7]`: {a, day}, `["a", 7, "x"]`: {a, day, kind},
+		`{"user": "a"}`: {a}, `{"kind": "x", "user": "a", "Day": 7}`: {a, day, kind},
+	} {
+		got, err := KeyFromJSON(one, oneNames, 1, []byte(json))
+		require.NoError(t, err, json)
+		assert.Equal(t, want, got, json)
+	}
+	for json, want := range map[string]string{
+		`[]`:                         `column "user": a partition key of another form: missing, got 0 of 1 values`,
+		`["a", 7, "x", 1]`:           `more than the 3 columns user, Day, kind`,
+		`{"user": "a", "kind": "x"}`: `column "Day": a partition key of another form: missing before "kind"`,
+		`{"Day": 7}`:                 `column "user": a partition key of another form: missing`,
+		`["a", null]`:                `column "Day": a column of the key may not be null`,
+		`["a", "x"]`:                 `column "Day": expected int, got a string`,
+		`{"user": "a", "price": 1}`:  `a name that is not in the key (user, Day, kind)`,
+		`7`:                          `column "user": expected text, got a number`,
+	} {
+		_, err := KeyFromJSON(one, oneNames, 1, []byte(json))
+		require.ErrorContains(t, err, want, json)
+	}
+	ints := &Type{Kind: List, Frozen: true, Elems: []*Type{{Kind: Int}}}
+	table := &Type{Kind: Map, Frozen: true, Elems: []*Type{{Kind: Text}, {Kind: Int}}}
+	for _, test := range []struct {
+		typ    *Type
+		json   string
+		values int
+	}{{ints, `[1]`, 1}, {ints, `{"user": [1], "Day": 7}`, 2}, {table, `{"Day": 7}`, 1}, {table, `[{"Day": 7}, 7]`, 2}} {
+		got, err := KeyFromJSON([]*Type{test.typ, {Kind: Int}}, oneNames, 1, []byte(test.json))
+		require.NoError(t, err, test.json)
+		assert.Len(t, got, test.values, "%s: an array or object that is a value of the column stands for the partition", test.json)
+	}
+}
+
+func TestKeyFromTextGoesOnWithClusteringColumns(t *testing.T) {
+	types, names := []*Type{{Kind: Text}, {Kind: Int}, {Kind: Text}}, []string{"user", "Day", "kind"}
+	a, day := []byte("a"), []byte{0, 0, 0, 7}
+	for _, test := range []struct {
+		partitionKey int
+		text         string
+		want         [][]byte
+	}{
+		{1, `a`, [][]byte{a}}, {1, `a/7`, [][]byte{a, day}}, {1, `a/7/x:y`, [][]byte{a, day, []byte("x:y")}},
+		{1, `a\/b/7`, [][]byte{[]byte("a/b"), day}}, {1, `"a/b"/7/"/"`, [][]byte{[]byte("a/b"), day, []byte("/")}},
+		{1, `a:b`, [][]byte{[]byte("a:b")}}, {1, `["a", 7]`, [][]byte{a, day}}, {1, `{"user": "a"}`, [][]byte{a}},
+		{2, `a:7`, [][]byte{a, day}}, {2, `a:7/x`, [][]byte{a, day, []byte("x")}}, {2, `"a":7/\/:`, [][]byte{a, day, []byte("/:")}},
+	} {
+		got, err := KeyFromText(types, names, test.partitionKey, test.text)
+		require.NoError(t, err, test.text)
+		assert.Equal(t, test.want, got, test.text)
+	}
+	for text, want := range map[string]string{
+		`a/7/x/y`: `more than the 2 clustering columns Day/kind`, `a/x`: `column "Day"`, `"a"x`: `followed by something else than a slash`, `a/`: `column "Day"`,
+	} {
+		_, err := KeyFromText(types, names, 1, text)
+		require.ErrorContains(t, err, want, text)
+	}
+	_, err := KeyFromText(types, names, 2, `a/7`)
+	require.ErrorContains(t, err, "expected 2 values with colons between them (user:Day), got 1")
 }

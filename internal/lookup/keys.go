@@ -2,12 +2,11 @@ package lookup
 
 import (
 	"errors"
-	"unsafe"
 
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// keySet is the distinct partitions of a request. A request may name a partition
+// keySet is the distinct keys of a request. A request may name a key
 // several times; it is read once.
 type keySet struct {
 	// distinct are the distinct keys in the order of their first occurrence.
@@ -29,8 +28,8 @@ const unread = -1
 // ErrOptionalShed is the error of an optional key that was not read.
 var ErrOptionalShed = errors.New("the proxy does not read optional keys at present, to keep its latency target for the others; retry after a pause")
 
-// keySet finds the distinct partitions that a request reads. Without its optional
-// keys, when they are shed: the one of a partition that a needed key names as well
+// keySet finds the distinct keys that a request reads. Without its optional
+// keys, when they are shed: one that is needed at another position
 // is answered with it, for it costs nothing.
 func (r *Request) keySet() *keySet {
 	s := &keySet{
@@ -38,18 +37,19 @@ func (r *Request) keySet() *keySet {
 		first:    make([]int, 0, len(r.Keys)),
 		of:       make([]int32, len(r.Keys)),
 	}
-	seen := make(map[string]int32, len(r.Keys))
+	seen := make(map[partition.ID]int32, len(r.Keys))
 	for i, k := range r.Keys {
 		if r.ShedOptional && r.optional(i) {
 			continue
 		}
-		u, ok := seen[routing(k)]
+		id := k.ID()
+		u, ok := seen[id]
 		if ok {
 			s.repeat(u, i)
 			continue
 		}
 		s.of[i] = int32(len(s.distinct))
-		seen[routing(k)] = s.of[i]
+		seen[id] = s.of[i]
 		s.distinct, s.first = append(s.distinct, k), append(s.first, i)
 	}
 	if !r.ShedOptional {
@@ -59,7 +59,7 @@ func (r *Request) keySet() *keySet {
 		if !r.optional(i) {
 			continue
 		}
-		if u, ok := seen[routing(k)]; ok {
+		if u, ok := seen[k.ID()]; ok {
 			s.repeat(u, i)
 		} else {
 			s.of[i] = unread
@@ -76,9 +76,4 @@ func (s *keySet) repeat(u int32, position int) {
 		s.repeats = make(map[int32][]int)
 	}
 	s.repeats[u] = append(s.repeats[u], position)
-}
-
-// routing are the bytes of a key in place: keys are immutable, so that a map may look at them.
-func routing(k partition.Key) string {
-	return unsafe.String(unsafe.SliceData(k.Routing()), len(k.Routing()))
 }

@@ -55,12 +55,18 @@ func (s *Service) resolve(req *Request) (*resolved, error) {
 		Consistency: partition.LevelOf(string(cmp.Or(req.Consistency, settings.Consistency))),
 		Limit:       cmp.Or(req.LimitPerKey, settings.MaxRowsPerKey),
 		Strict:      req.LimitPerKey == 0,
+		Slice:       req.Slice,
 		MaxBytes:    settings.MaxResponseBytes,
 		Alone:       settings.Alone,
 	}
 	if len(req.Columns) == 0 {
 		r.query.Columns = req.Table.Columns
 	}
+	least, most := req.named()
+	if least == len(req.Table.Schema.Clustering) { // one row has no order
+		r.query.Slice = nil
+	}
+	r.query.Shape = r.query.Slice.Shape(least)
 	r.read = executor.Request{
 		Input: planner.Input{
 			Replicas: make([][]ring.HostIndex, n),
@@ -83,7 +89,7 @@ func (s *Service) resolve(req *Request) (*resolved, error) {
 	if req.FewHedges && r.read.Policy.Always() { // which waits like any other, then
 		r.read.Policy = hedge.Fixed(hedge.Fallback)
 	}
-	if len(req.Table.Schema.PartitionKey) > 1 {
+	if len(req.Table.Schema.PartitionKey) > 1 || most > 0 {
 		_, classes := partition.Share(req.Table.Schema, keys.distinct, n)
 		r.read.Class = classes.Of
 	}
@@ -132,7 +138,7 @@ func (r *Request) check() error {
 	case r.MinKeys > countable:
 		return Invalid("min_keys", "%d is more than the %d keys that count; optional keys do not", r.MinKeys, countable)
 	}
-	return nil
+	return r.checkSlice()
 }
 
 // notReady says that there is no ring yet. Why is for operators: it may name the

@@ -3,6 +3,7 @@ package lookup
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -81,6 +82,10 @@ func (s *Service) SetTables(tables []Settings) {
 	for i := range tables {
 		t := &tables[i]
 		t.Consistency = partition.LevelOf(string(t.Consistency))
+		t.Consistencies = slices.Clone(t.Consistencies)
+		for i, l := range t.Consistencies {
+			t.Consistencies[i] = partition.LevelOf(string(l))
+		}
 		// Made here, so that lookups which end with the settings of before do not
 		// bring back the budget that went with them.
 		t.state = s.cfg.Executor.Table(t.Keyspace+"."+t.Table, t.HedgeBudget)
@@ -165,7 +170,7 @@ func (s *Service) run(ctx context.Context, req *Request, emit func(int, partitio
 		sent = r.attempts(&done)
 	}
 	if req.Record != nil {
-		req.Record.Start, req.Record.Attempts = r.start, sent
+		req.Record.Start, req.Record.Consistency, req.Record.Attempts = r.start, r.query.Consistency, sent
 	}
 	if done.Err != nil {
 		return nil, done.Err

@@ -79,9 +79,10 @@ func (t *Table) permits(name string) bool {
 		(len(t.only) == 0 || slices.Contains(t.only, name))
 }
 
-// Select resolves the columns a caller asks for, in the asked order. No name
-// means every column that may be read. The error is an *Error of kind ErrInvalid
-// or ErrForbidden that names the position, such as columns[2].
+// Select resolves the columns a caller asks for, in the asked order: names of columns, or
+// writetime(name) and ttl(name) of those that tell it. No name means every column that may be
+// read. The error is an *Error of kind ErrInvalid or ErrForbidden that names the position, such
+// as columns[2].
 func (t *Table) Select(names []string) ([]schema.Column, error) {
 	if len(names) == 0 {
 		if len(t.Columns) == 0 {
@@ -93,21 +94,45 @@ func (t *Table) Select(names []string) ([]schema.Column, error) {
 	columns := make([]schema.Column, 0, len(names))
 	for i, name := range names {
 		field := fmt.Sprintf("columns[%d]", i)
-		if t.narrowed && !t.permits(name) {
-			return nil, &Error{Kind: ErrForbidden, Field: field, Message: fmt.Sprintf("column %q of %s may not be read by this client", name, t.Schema)}
+		function, of := schema.Value, name
+		if _, exists := t.Schema.Column(name); !exists {
+			if f, inner, ok := schema.ParseFunction(name); ok {
+				function, of = f, inner
+			}
 		}
-		c, exists := t.Schema.Column(name)
-		if !exists {
-			return nil, Invalid(field, "table %s has no column %q", t.Schema, name)
+		c, err := t.column(field, of)
+		if err != nil {
+			return nil, err
 		}
-		if slices.Contains(names[:i], name) {
+		if function != schema.Value {
+			if !c.HasVersion() {
+				return nil, Invalid(field, "%s tells nothing of column %q: it is part of the primary key, or its value has several cells", function, of)
+			}
+			c = c.With(function)
+			if _, taken := t.Schema.Column(c.Name); taken {
+				return nil, Invalid(field, "%s has a column that is named %q, which is what you get by that name", t.Schema, c.Name)
+			}
+		}
+		if slices.ContainsFunc(columns, func(o schema.Column) bool { return o.Name == c.Name }) {
 			return nil, Invalid(field, "column %q is asked twice", name)
-		}
-		if !slices.ContainsFunc(t.Columns, func(a schema.Column) bool { return a.Name == name }) {
-			return nil, &Error{Kind: ErrForbidden, Field: field, Message: fmt.Sprintf(
-				"column %q of %s may not be read through this proxy", name, t.Schema)}
 		}
 		columns = append(columns, c)
 	}
 	return columns, nil
+}
+
+// column returns a column that may be read; field is where it was named.
+func (t *Table) column(field, name string) (schema.Column, error) {
+	if t.narrowed && !t.permits(name) {
+		return schema.Column{}, &Error{Kind: ErrForbidden, Field: field, Message: fmt.Sprintf("column %q of %s may not be read by this client", name, t.Schema)}
+	}
+	c, exists := t.Schema.Column(name)
+	if !exists {
+		return schema.Column{}, Invalid(field, "table %s has no column %q", t.Schema, name)
+	}
+	if !slices.ContainsFunc(t.Columns, func(a schema.Column) bool { return a.Name == name }) {
+		return schema.Column{}, &Error{Kind: ErrForbidden, Field: field, Message: fmt.Sprintf(
+			"column %q of %s may not be read through this proxy", name, t.Schema)}
+	}
+	return c, nil
 }

@@ -28,6 +28,8 @@ type Settings struct {
 	// Consistency is the level of every read, in any case; SetTables turns it into upper
 	// case.
 	Consistency partition.Level
+	// Consistencies are the levels that a request may ask for besides, in any case.
+	Consistencies []partition.Level
 	// Timeout bounds a lookup that brings no deadline of its own.
 	Timeout time.Duration
 	// SpeculativeRetry says when a late group is hedged.
@@ -79,13 +81,14 @@ type Table struct {
 type Request struct {
 	// Table is from Service.Table.
 	Table *Table
-	// Keys are the partitions to read, in the caller's order, duplicates
-	// included.
+	// Keys say which rows to read, in the caller's order, duplicates included.
 	Keys []partition.Key
+	// Slice is from Table.Slice: which of these rows are read; nil means all of them.
+	Slice *partition.Slice
 	// Columns are the columns to return, from Table.Select; empty means all of
 	// Table.Columns.
 	Columns []schema.Column
-	// LimitPerKey is the most rows to return of one partition; 0 means all, up
+	// LimitPerKey is the most rows to return of one key; 0 means all, up
 	// to MaxRowsPerKey, beyond which the key is TooLarge.
 	LimitPerKey int
 	// Timeout bounds the lookup besides the deadline of its context; 0 means
@@ -108,10 +111,10 @@ type Request struct {
 	// none. They do not count for MinKeys.
 	Optional []bool
 	// ShedOptional answers the optional keys at once and unread: Shed, with
-	// ErrOptionalShed. One whose partition a needed key names as well is answered
-	// with it.
+	// ErrOptionalShed. One that is needed at another position is answered with it.
 	ShedOptional bool
-	// Consistency overrides that of the table, in any case; empty keeps it.
+	// Consistency overrides that of the table, in any case; empty keeps it. See
+	// Table.Level.
 	Consistency partition.Level
 	// FewHedges hedges only away from hosts that answer nobody, and not for the
 	// usual stragglers, while there is more to do than hosts keep up with.
@@ -128,10 +131,11 @@ type Record struct {
 	// TraceID is the trace to which the exemplars of sub-query durations link; set
 	// by the caller.
 	TraceID string
-	// Start is when the lookup began, and Attempts are its sub-queries in the order
-	// they were sent; set by the service.
-	Start    time.Time
-	Attempts []Attempt
+	// Start is when the lookup began, Consistency its level, and Attempts are its
+	// sub-queries in the order they were sent; set by the service.
+	Start       time.Time
+	Consistency partition.Level
+	Attempts    []Attempt
 }
 
 // Response is the outcome of a lookup.

@@ -5,7 +5,6 @@ package merge
 
 import (
 	"context"
-	"hash/maphash"
 	"maps"
 	"math"
 	"slices"
@@ -43,7 +42,6 @@ type Config struct {
 type Reader struct {
 	cfg     Config
 	begin   time.Time
-	seed    maphash.Seed
 	metrics *metrics
 	// hosts are by id; the map is never changed, but replaced.
 	hosts    atomic.Pointer[map[string]*host]
@@ -74,7 +72,7 @@ type limiting interface {
 
 // New returns a Reader. The error is that of the registerer.
 func New(cfg Config) (*Reader, error) {
-	r := &Reader{cfg: cfg, begin: time.Now(), seed: maphash.MakeSeed(),
+	r := &Reader{cfg: cfg, begin: time.Now(),
 		policies: policies{limit: func() limiting { return newLimiter() }, overdue: (*spread).most}}
 	r.hosts.Store(&map[string]*host{})
 	r.metrics = newMetrics(r)

@@ -1,10 +1,8 @@
 package merge
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"hash/maphash"
 	"slices"
 	"sync"
 
@@ -22,7 +20,7 @@ var errTooManyBytes = errors.New("the rows exceed the limit of bytes")
 func compatible(a, b *executor.SubQuery) bool {
 	return a.Table == b.Table && a.Ring == b.Ring && a.Host.Addr == b.Host.Addr &&
 		a.Consistency == b.Consistency && a.Limit == b.Limit && a.Strict == b.Strict &&
-		sameColumns(a.Columns, b.Columns) && (a.Readable == nil) == (b.Readable == nil) && sameColumns(a.Readable, b.Readable)
+		a.Shape == b.Shape && a.Slice.Same(b.Slice) && sameColumns(a.Columns, b.Columns) && (a.Readable == nil) == (b.Readable == nil) && sameColumns(a.Readable, b.Readable)
 }
 
 // sameColumns compares columns of one table.
@@ -57,18 +55,18 @@ func newShared(h *host, parts []*waiter, now int64) *shared {
 		query.MaxBytes = 0
 	}
 	keys := make([]partition.Key, 0, total)
-	seen := make(map[uint64]int32, total)
+	seen := make(map[partition.ID]int32, total)
 	all := make([]int32, 0, total)
 	early := false
 	for _, w := range parts {
 		begin := len(all)
 		for _, k := range w.query.Keys {
-			hash := maphash.Bytes(h.reader.seed, k.Routing())
-			at, ok := seen[hash]
-			if !ok || !bytes.Equal(keys[at].Routing(), k.Routing()) {
+			id := k.ID()
+			at, ok := seen[id]
+			if !ok {
 				at = int32(len(keys))
 				keys = append(keys, k)
-				seen[hash] = at
+				seen[id] = at
 			}
 			all = append(all, at)
 		}

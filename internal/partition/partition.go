@@ -1,6 +1,6 @@
 // Package partition defines the nouns that every stage of a lookup shares: the key of
-// one partition, the rows read from it, and the result of asking for it. It decides
-// nothing but what these words mean.
+// one partition or of some of its rows, the rows read, and the result of asking for them.
+// It decides nothing but what these words mean.
 package partition
 
 import (
@@ -15,23 +15,27 @@ import (
 // in bytes (an unsigned 16-bit length in its storage format).
 const MaxKeyBytes = 65535
 
-// Errors of NewKey. They say which rule of Cassandra the key breaks.
+// Errors of NewKey and Key.Rows. They say which rule of Cassandra the key breaks.
 var (
 	// ErrEmptyKey means a single-column partition key of zero bytes, which
 	// Cassandra refuses ("Key may not be empty").
 	ErrEmptyKey = errors.New("a partition key may not be empty")
 	// ErrKeyTooLong means a key whose serialized form exceeds MaxKeyBytes.
-	ErrKeyTooLong = fmt.Errorf("a partition key may not exceed %d bytes", MaxKeyBytes)
+	ErrKeyTooLong = fmt.Errorf("a key may not exceed %d bytes", MaxKeyBytes)
 	// ErrNullKey means that a component of the key is null.
-	ErrNullKey = errors.New("a component of a partition key may not be null")
+	ErrNullKey = errors.New("a component of a key may not be null")
 )
 
-// Key is the partition key of one partition: the CQL-serialized value of each
-// of its columns, in key order. The zero Key is invalid; build one with NewKey.
-// A Key shares the slices it was built from and must not be modified.
+// Key says which rows are asked for: those of one partition, or those of it that begin with
+// some clustering values. It has the CQL-serialized value of each column of the partition
+// key, and of as many clustering columns as it names, in key order. The zero Key is invalid;
+// build one with NewKey. A Key shares the slices it was built from and must not be modified.
 type Key struct {
 	components [][]byte
 	routing    []byte
+	// clustering are the clustering values, each behind its length, which tells apart what
+	// is asked of one partition.
+	clustering []byte
 }
 
 // NewKey builds the key of a partition from the serialized values of its
@@ -73,15 +77,52 @@ func NewKey(components ...[]byte) (Key, error) {
 	return Key{components: components, routing: routing}, nil
 }
 
-// Components returns the serialized value of each partition key column, in key
-// order. The caller must not modify it.
+// NewRowKey builds a key from values of which the first are those of the partition key, as
+// many as NewKey would take, and the others clustering values: the rows that begin with them.
+// Without others it is NewKey.
+func NewRowKey(partitionKey int, components ...[]byte) (Key, error) {
+	if len(components) <= partitionKey {
+		return NewKey(components...)
+	}
+	k, err := NewKey(components[:partitionKey]...)
+	if err != nil {
+		return Key{}, err
+	}
+	n := 0
+	for _, c := range components[partitionKey:] {
+		switch {
+		case c == nil:
+			return Key{}, ErrNullKey
+		case len(c) > MaxKeyBytes:
+			return Key{}, ErrKeyTooLong
+		}
+		n += clusteringHeader + len(c)
+	}
+	k.components, k.clustering = components, make([]byte, 0, n)
+	for _, c := range components[partitionKey:] {
+		k.clustering = append(append(k.clustering, byte(len(c)>>8), byte(len(c))), c...)
+	}
+	return k, nil
+}
+
+// clusteringHeader is the length before each value of Key.clustering, in bytes.
+const clusteringHeader = 2
+
+// Components returns the serialized value of each partition key column, and of each
+// clustering column that the key names, in key order. The caller must not modify it.
 func (k Key) Components() [][]byte { return k.components }
 
 // Routing returns the bytes whose hash is the token of the partition: the value
 // itself for a single-column key, Cassandra's CompositeType form otherwise. Two
-// keys are the same partition exactly when these bytes are equal. The caller
+// keys are of the same partition exactly when these bytes are equal. The caller
 // must not modify it.
 func (k Key) Routing() []byte { return k.routing }
+
+// ID tells apart what keys of one table ask for. It is comparable.
+type ID struct{ partition, rows string }
+
+// ID returns what is equal for equal keys alone. It refers to the bytes of the key.
+func (k Key) ID() ID { return ID{inPlace(k.routing), inPlace(k.clustering)} }
 
 // Row is one row of a partition: the cells of the columns that were asked for,
 // in the order they were asked, each in Cassandra's own serialized form. A nil
@@ -130,7 +171,7 @@ func Versioned(columns []schema.Column) []schema.Column {
 	return out
 }
 
-// Query is what a lookup reads from every partition.
+// Query is what a lookup reads of every key.
 type Query struct {
 	// Table is the table to read; never nil.
 	Table *schema.Table
@@ -148,6 +189,13 @@ type Query struct {
 	// Strict makes a partition with more than Limit rows TooLarge; otherwise its
 	// rows after the first Limit are left out, as the client asked.
 	Strict bool
+	// Slice restricts which rows are read of every key, and their order; nil reads all of
+	// them in clustering order.
+	Slice *Slice
+	// Shape tells apart queries of one table whose keys cost differently: how many
+	// clustering columns they name at least, and the Slice but for its values. It is empty
+	// for whole partitions.
+	Shape string
 	// MaxBytes is the most bytes of cells to return of one sub-query; a key whose
 	// rows would exceed it is TooLarge. Cells of other columns do not count.
 	MaxBytes int

@@ -68,7 +68,7 @@ func Comparable(t *schema.Table, columns []schema.Column) bool {
 		if c.Kind == schema.PartitionKey {
 			continue
 		}
-		if c.Kind != schema.Regular || !oneCell(c.Type) {
+		if c.Kind != schema.Regular || !oneCell(c.Type) || c.Function != schema.Value {
 			return false
 		}
 		regular++

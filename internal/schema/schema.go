@@ -4,6 +4,8 @@
 package schema
 
 import (
+	"strings"
+
 	"github.com/qosproxy/qosproxy/internal/cqltype"
 )
 
@@ -30,6 +32,69 @@ type Column struct {
 	Type *cqltype.Type
 	// Kind is the part the column plays in the primary key.
 	Kind ColumnKind
+	// Function is what is selected of the column Of in place of its value; see Column.With.
+	// It is Value for a column of the table itself, which has no Of.
+	Function Function
+	Of       string
+	// Descending is whether a clustering column orders rows from its greatest value down.
+	Descending bool
+}
+
+// Function is what CQL can tell of a cell.
+type Function uint8
+
+// The functions of CQL on cells.
+const (
+	// Value is the value of the cell.
+	Value Function = iota
+	// WriteTime is when the cell was written: a bigint of microseconds since 1970, by the
+	// clock of who wrote it.
+	WriteTime
+	// TTL is after how many seconds the cell expires: an int, null for never.
+	TTL
+)
+
+var functions = map[Function]struct {
+	name string
+	typ  *cqltype.Type
+}{WriteTime: {"writetime", &cqltype.Type{Kind: cqltype.BigInt}}, TTL: {"ttl", &cqltype.Type{Kind: cqltype.Int}}}
+
+// ParseFunction cuts writetime(name) or ttl(name), the function in any case, into function and
+// name of the column as Cassandra stores it; false for anything else.
+func ParseFunction(text string) (f Function, column string, ok bool) {
+	function, rest, _ := strings.Cut(text, "(")
+	column, ok = strings.CutSuffix(rest, ")")
+	for f, of := range functions {
+		if ok && strings.EqualFold(function, of.name) {
+			return f, column, true
+		}
+	}
+	return Value, "", false
+}
+
+// String returns the function in CQL, such as writetime; empty for Value.
+func (f Function) String() string { return functions[f].name }
+
+// With returns the column that a function of c is, named such as writetime(name).
+func (c Column) With(f Function) Column {
+	return Column{Name: f.String() + "(" + c.Name + ")", Type: functions[f].typ, Kind: c.Kind, Function: f, Of: c.Name}
+}
+
+// HasVersion reports whether CQL tells when a cell of the column was written, and when it
+// expires: of columns that are no part of the primary key and whose value is one cell. A
+// collection or user-defined type that is not frozen has several.
+func (c Column) HasVersion() bool {
+	if c.Kind != Static && c.Kind != Regular || c.Function != Value {
+		return false
+	}
+	switch c.Type.Kind {
+	case cqltype.List, cqltype.Set, cqltype.Map, cqltype.UDT:
+		return c.Type.Frozen
+	case cqltype.Unknown, cqltype.Custom: // may be a collection that cannot be parsed
+		return false
+	default:
+		return true
+	}
 }
 
 // Table is the definition of one table at one moment. It is immutable.
@@ -79,6 +144,15 @@ func (t *Table) Column(name string) (Column, bool) {
 		return Column{}, false
 	}
 	return t.Columns[i], true
+}
+
+// KeyColumn returns a column of the primary key, counted in key order from 0: those of the
+// partition key, then the clustering columns.
+func (t *Table) KeyColumn(i int) Column {
+	if n := len(t.PartitionKey); i >= n {
+		return t.Clustering[i-n]
+	}
+	return t.PartitionKey[i]
 }
 
 // String returns keyspace.table.

@@ -211,7 +211,13 @@ func FuzzJSONRequest(f *testing.F) {
 		f.Add([]byte(seed), uint8(1))
 	}
 	tables := []*lookup.Table{table(f, "texts", 1, "id text", "a text"), table(f, "wide", 2, "x text", "y bigint", "a int"),
-		table(f, "deep", 1, "id frozen<map<text, frozen<list<int>>>>", "a int")}
+		table(f, "deep", 1, "id frozen<map<text, frozen<list<int>>>>", "a int"), clustered(f)}
+	for _, seed := range []string{
+		`{"keys":[["a",7],"a",{"user":"a"}]}`, `{"keys":["a"],"where":{"day":{"gte":1,"lt":7}},"order":"reverse","consistency":"LOCAL_QUORUM"}`,
+		`{"keys":[["a",7]],"where":{"\"Kind\"":{"in":["x"]},"tags":{"eq":{"a":1}}}}`,
+	} {
+		f.Add([]byte(seed), uint8(3))
+	}
 	s := New(Config{}, Deps{Lookup: &fake{tables: tables, get: oracle}})
 	f.Fuzz(func(t *testing.T, body []byte, which uint8) {
 		w := do(s.http.Handler, http.MethodPost, "/v1/ks/"+tables[int(which)%len(tables)].Schema.Name+":batchGet", string(body))

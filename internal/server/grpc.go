@@ -57,6 +57,9 @@ type lookupRequest interface {
 	GetMinKeys() int32
 	GetOptionalKeys() []int32
 	GetEncoding() qosproxyv1.Encoding
+	GetWhere() []*qosproxyv1.Condition
+	GetOrder() qosproxyv1.Order
+	GetConsistency() string
 }
 
 // parseGRPC reads a gRPC request, from codec, and returns the encoder that it asks for.
@@ -75,6 +78,13 @@ func parseGRPC(in lookupRequest) (*parsedRequest, *encoder, error) {
 		keys:     len(keys),
 		encoder:  func(t *schema.Table) keyEncoder { return wireKeys(t, keys) },
 		optional: optionalPositions(in.GetOptionalKeys()),
+
+		reverse:     in.GetOrder() == qosproxyv1.Order_ORDER_REVERSE,
+		consistency: in.GetConsistency(),
+		where:       whereValues(in.GetWhere()),
+	}
+	if _, known := qosproxyv1.Order_name[int32(in.GetOrder())]; !known {
+		return nil, nil, lookup.Invalid("order", "no such order; leave it out for clustering order")
 	}
 	if p.timeout, err = durationOf("timeout", in.GetTimeout()); err != nil {
 		return nil, nil, err

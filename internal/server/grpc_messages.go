@@ -200,5 +200,7 @@ func tableOf(t *lookup.Table) *qosproxyv1.Table {
 		MaxResponseBytes: int64(t.Settings.MaxResponseBytes),
 		Timeout:          durationpb.New(t.Settings.Timeout),
 		Consistency:      string(t.Settings.Consistency),
+		Clustering:       columnsOf(t.Schema.Clustering),
+		Consistencies:    t.Levels(),
 	}
 }

@@ -124,6 +124,7 @@ func (in *batchGetBody) request(keyspace, table string) *parsedRequest {
 		keyspace: keyspace, table: table,
 		columns: in.columns, limit: in.limit, timeout: in.timeout, trace: in.explain,
 		soft: in.soft, minKeys: in.minKeys,
+		reverse: in.reverse, consistency: in.consistency, where: whereJSON(in.where),
 		keys:     len(in.keys),
 		encoder:  func(t *schema.Table) keyEncoder { return jsonKeys(t, in.keys) },
 		optional: optionalJSON(in.optional),
@@ -311,12 +312,14 @@ func (s *Server) serveTables(w http.ResponseWriter, r *http.Request) {
 		Keyspace         string   `json:"keyspace"`
 		Name             string   `json:"name"`
 		PartitionKey     []column `json:"partition_key"`
+		Clustering       []column `json:"clustering"`
 		Columns          []column `json:"columns"`
 		MaxKeys          int      `json:"max_keys"`
 		MaxRowsPerKey    int      `json:"max_rows_per_key"`
 		MaxResponseBytes int      `json:"max_response_bytes"`
 		Timeout          string   `json:"timeout"`
 		Consistency      string   `json:"consistency"`
+		Consistencies    []string `json:"consistencies"`
 	}
 	out := struct {
 		Tables []table `json:"tables"`
@@ -325,10 +328,13 @@ func (s *Server) serveTables(w http.ResponseWriter, r *http.Request) {
 		listed := table{
 			Keyspace: t.Schema.Keyspace, Name: t.Schema.Name,
 			MaxKeys: t.Settings.MaxKeys, MaxRowsPerKey: t.Settings.MaxRowsPerKey, MaxResponseBytes: t.Settings.MaxResponseBytes,
-			Timeout: t.Settings.Timeout.String(), Consistency: string(t.Settings.Consistency),
+			Timeout: t.Settings.Timeout.String(), Consistency: string(t.Settings.Consistency), Consistencies: t.Levels(), Clustering: []column{},
 		}
 		for _, c := range t.Schema.PartitionKey {
 			listed.PartitionKey = append(listed.PartitionKey, column{c.Name, c.Type.String()})
+		}
+		for _, c := range t.Schema.Clustering {
+			listed.Clustering = append(listed.Clustering, column{c.Name, c.Type.String()})
 		}
 		for _, c := range t.Columns {
 			listed.Columns = append(listed.Columns, column{c.Name, c.Type.String()})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -25,6 +26,16 @@ type batchGetBody struct {
 	soft     time.Duration
 	minKeys  int
 	optional []json.RawMessage
+
+	where       []member
+	reverse     bool
+	consistency string
+}
+
+// member is one member of a JSON object.
+type member struct {
+	name  string
+	value json.RawMessage
 }
 
 // decodeBatchGet reads a body strictly. Its errors are of kind
@@ -33,6 +44,22 @@ func decodeBatchGet(body []byte) (*batchGetBody, error) {
 	if !utf8.Valid(body) {
 		return nil, lookup.Invalid("body", "the body is not valid UTF-8")
 	}
+	members, err := membersOf(body)
+	if err != nil {
+		return nil, err
+	}
+	in := &batchGetBody{}
+	for _, m := range members {
+		if err := in.set(m.name, m.value); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+// membersOf returns the members of a JSON object, in their order. Its errors are of kind
+// lookup.ErrInvalid and name the body, or the member that is given twice.
+func membersOf(body []byte) ([]member, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	open, err := d.Token()
 	if err != nil {
@@ -41,26 +68,22 @@ func decodeBatchGet(body []byte) (*batchGetBody, error) {
 	if open != json.Delim('{') {
 		return nil, lookup.Invalid("body", `expected a JSON object such as {"keys": ["sku-1"]}`)
 	}
-	in := &batchGetBody{}
-	seen := make(map[string]bool, 8)
+	var members []member
 	for d.More() {
-		name, err := d.Token()
+		token, err := d.Token()
 		if err != nil {
 			return nil, malformed(err)
 		}
 		// Within an object every name is a string, or Token fails.
-		field, _ := name.(string)
-		if seen[field] {
-			return nil, lookup.Invalid(clip(field), "given twice")
+		m := member{}
+		m.name, _ = token.(string)
+		if slices.ContainsFunc(members, func(o member) bool { return o.name == m.name }) {
+			return nil, lookup.Invalid(clip(m.name), "given twice")
 		}
-		seen[field] = true
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
+		if err := d.Decode(&m.value); err != nil {
 			return nil, malformed(err)
 		}
-		if err := in.set(field, value); err != nil {
-			return nil, err
-		}
+		members = append(members, m)
 	}
 	if _, err := d.Token(); err != nil {
 		return nil, malformed(err)
@@ -68,7 +91,7 @@ func decodeBatchGet(body []byte) (*batchGetBody, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, lookup.Invalid("body", "something follows the JSON object")
 	}
-	return in, nil
+	return members, nil
 }
 
 // set takes one member of the body. A null leaves a member out, as many clients
@@ -103,12 +126,23 @@ func (in *batchGetBody) set(field string, value json.RawMessage) error {
 		return setDuration(field, value, &in.timeout)
 	case "soft_deadline":
 		return setDuration(field, value, &in.soft)
+	case "where":
+		return in.setWhere(value)
+	case "order":
+		if order, ok := jsonText(value); !null && (!ok || order != reverseOrder) {
+			return lookup.Invalid(field, `expected "reverse"; leave it out for clustering order`)
+		}
+		in.reverse = !null
+	case "consistency":
+		if in.consistency, _ = jsonText(value); !null && in.consistency == "" {
+			return lookup.Invalid(field, `expected a consistency level in quotes, such as "LOCAL_QUORUM"`)
+		}
 	case "explain":
 		if json.Unmarshal(value, &in.explain) != nil {
 			return lookup.Invalid(field, "expected true or false")
 		}
 	default:
-		return lookup.Invalid(clip(field), "no such field; there are keys, columns, limit_per_key, timeout, soft_deadline, min_keys, optional_keys and explain")
+		return lookup.Invalid(clip(field), "no such field; there are keys, columns, where, order, limit_per_key, consistency, timeout, soft_deadline, min_keys, optional_keys and explain")
 	}
 	return nil
 }
@@ -125,6 +159,18 @@ func (in *batchGetBody) setColumns(value json.RawMessage) error {
 		in.columns = append(in.columns, *name)
 	}
 	return nil
+}
+
+// reverseOrder asks for rows from the last to the first.
+const reverseOrder = "reverse"
+
+// jsonText returns a JSON string; false for other JSON.
+func jsonText(value json.RawMessage) (string, bool) {
+	var s *string
+	if json.Unmarshal(value, &s) != nil || s == nil {
+		return "", false
+	}
+	return *s, true
 }
 
 // setDuration reads a member that is a duration or null.

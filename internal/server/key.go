@@ -17,7 +17,7 @@ import (
 )
 
 // errUnset refuses a key component without kind.
-var errUnset = errors.New("the value is unset; a partition key needs a value in every component")
+var errUnset = errors.New("the value is unset; a key needs a value in every component")
 
 // keyField names the key at i in errors.
 func keyField(i int) string { return fmt.Sprintf("keys[%d]", i) }
@@ -26,11 +26,11 @@ func keyField(i int) string { return fmt.Sprintf("keys[%d]", i) }
 func jsonKeys(t *schema.Table, keys []json.RawMessage) keyEncoder {
 	types, names := keyColumns(t)
 	return func(i int) (partition.Key, error) {
-		components, err := cqltype.PartitionKeyFromJSON(types, names, keys[i])
+		components, err := cqltype.KeyFromJSON(types, names, len(t.PartitionKey), keys[i])
 		if err != nil {
 			return partition.Key{}, err
 		}
-		return partition.NewKey(components...)
+		return partition.NewRowKey(len(t.PartitionKey), components...)
 	}
 }
 
@@ -56,19 +56,19 @@ func pathKey(t *schema.Table, key string) keyEncoder {
 // valueKeys encodes keys that came as proto Values.
 func valueKeys(t *schema.Table, keys []*qosproxyv1.Key) keyEncoder {
 	return func(i int) (partition.Key, error) {
-		return valueKey(t, keys[i].GetComponents(), make([][]byte, len(t.PartitionKey)))
+		values := keys[i].GetComponents()
+		return valueKey(t, values, make([][]byte, 0, len(values)))
 	}
 }
 
 // wireKeys encodes keys that came as proto Values and are still encoded.
 func wireKeys(t *schema.Table, keys [][]byte) keyEncoder {
-	width := len(t.PartitionKey)
+	width := len(t.PartitionKey) + len(t.Clustering)
 	all := make([][]byte, width*len(keys)) // the components of all keys
 	return func(i int) (partition.Key, error) {
-		components := all[i*width : (i+1)*width : (i+1)*width]
+		components := all[i*width : i*width : (i+1)*width]
 		if text, ok := loneText(t, keys[i]); ok {
-			components[0] = text
-			return partition.NewKey(components...)
+			return partition.NewKey(append(components, text)...)
 		}
 		var key qosproxyv1.Key
 		if err := proto.Unmarshal(keys[i], &key); err != nil {
@@ -94,21 +94,29 @@ func loneText(t *schema.Table, key []byte) (cell []byte, ok bool) {
 
 // valueKey encodes one key, in the memory of components.
 func valueKey(t *schema.Table, values []*qosproxyv1.Value, components [][]byte) (partition.Key, error) {
-	if len(values) != len(components) {
+	if least, most := len(t.PartitionKey), len(t.PartitionKey)+len(t.Clustering); len(values) < least || len(values) > most {
 		_, names := keyColumns(t)
-		return partition.Key{}, fmt.Errorf("expected %d components (%s), got %d", len(names), strings.Join(names, ", "), len(values))
-	}
-	for c, v := range values {
-		var err error
-		if components[c], err = encodeValue(t.PartitionKey[c].Type, v); err != nil {
-			return partition.Key{}, fmt.Errorf("column %q: %w", t.PartitionKey[c].Name, err)
+		if least == most {
+			return partition.Key{}, fmt.Errorf("expected %d components (%s), got %d", least, strings.Join(names, ", "), len(values))
 		}
+		return partition.Key{}, fmt.Errorf("expected %d to %d components (%s, of which the last %d are clustering columns), got %d",
+			least, most, strings.Join(names, ", "), most-least, len(values))
 	}
-	return partition.NewKey(components...)
+	for i, v := range values {
+		column := t.KeyColumn(i)
+		cell, err := encodeValue(column.Type, v)
+		if err != nil {
+			return partition.Key{}, fmt.Errorf("column %q: %w", column.Name, err)
+		}
+		components = append(components, cell)
+	}
+	return partition.NewRowKey(len(t.PartitionKey), components...)
 }
 
+// keyColumns returns the types and names of the columns that a key may have.
 func keyColumns(t *schema.Table) (types []*cqltype.Type, names []string) {
-	for _, c := range t.PartitionKey {
+	for i := range len(t.PartitionKey) + len(t.Clustering) {
+		c := t.KeyColumn(i)
 		types, names = append(types, c.Type), append(names, c.Name)
 	}
 	return types, names

@@ -21,6 +21,11 @@ type parsedRequest struct {
 	soft            time.Duration
 	minKeys         int
 	trace           bool
+	// reverse reads rows from the last to the first, consistency is the level asked for, and
+	// where returns the conditions on clustering columns; nil for none.
+	reverse     bool
+	consistency string
+	where       func(t *lookup.Table) ([]lookup.Condition, error)
 	// keys is the number of keys, and encoder returns what encodes the key at i
 	// for a table.
 	keys    int
@@ -117,8 +122,15 @@ func (c *call) resolve(ctx context.Context, p *parsedRequest) (*lookup.Request, 
 		return nil, lookup.Invalid("keys", "%d keys are more than the %d (max_keys) that one lookup of %s may ask; send several lookups",
 			p.keys, m, table.Schema)
 	}
+	slice, level, err := p.rows(table)
+	if err != nil {
+		c.server.audit(ctx, c.table, err)
+		return nil, err
+	}
 	req := &lookup.Request{
 		Table:       table,
+		Slice:       slice,
+		Consistency: level,
 		Keys:        make([]partition.Key, p.keys),
 		Columns:     columns,
 		LimitPerKey: p.limit,
@@ -142,6 +154,22 @@ func (c *call) resolve(ctx context.Context, p *parsedRequest) (*lookup.Request, 
 	req.Deadline = deadlineOf(ctx, req)
 	c.recordIn(req)
 	return req, nil
+}
+
+// rows returns which rows of each key are asked for, and at which level.
+func (p *parsedRequest) rows(t *lookup.Table) (*partition.Slice, partition.Level, error) {
+	level, err := t.Level(p.consistency)
+	if err != nil {
+		return nil, "", err
+	}
+	var conditions []lookup.Condition
+	if p.where != nil {
+		if conditions, err = p.where(t); err != nil {
+			return nil, "", err
+		}
+	}
+	slice, err := t.Slice(conditions, p.reverse)
+	return slice, level, err
 }
 
 // invalidKey says that the key at i cannot be encoded.

@@ -38,9 +38,9 @@ func optionalJSON(optional []json.RawMessage) func(*schema.Table, []partition.Ke
 		if len(optional) > len(keys) {
 			return nil, lookup.Invalid("optional_keys", "%d are more than the %d keys", len(optional), len(keys))
 		}
-		at := make(map[string][]int, len(keys))
+		at := make(map[partition.ID][]int, len(keys))
 		for i, k := range keys {
-			at[string(k.Routing())] = append(at[string(k.Routing())], i)
+			at[k.ID()] = append(at[k.ID()], i)
 		}
 		marks := make([]bool, len(keys))
 		encode := jsonKeys(t, optional)
@@ -49,7 +49,7 @@ func optionalJSON(optional []json.RawMessage) func(*schema.Table, []partition.Ke
 			if err != nil {
 				return nil, lookup.Invalid(optionalField(n), "%s", err)
 			}
-			positions := at[string(k.Routing())]
+			positions := at[k.ID()]
 			if len(positions) == 0 {
 				return nil, lookup.Invalid(optionalField(n), "it is not among keys; list it there, too")
 			}

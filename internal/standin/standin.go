@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,7 +102,8 @@ func (t *table) read(ctx context.Context, q *executor.SubQuery) ([]partition.Res
 	for i, k := range q.Keys {
 		slowest = max(slowest, t.slow[string(k.Routing())])
 		results[i].Status = partition.NotFound
-		for _, full := range t.rows[string(k.Routing())][:min(len(t.rows[string(k.Routing())]), q.Limit)] {
+		rows := t.slice(q, k)
+		for _, full := range rows[:min(len(rows), q.Limit)] {
 			row := make(partition.Row, len(q.Columns))
 			for c, column := range q.Columns {
 				row[c] = full[t.position(column.Name)]
@@ -119,6 +121,53 @@ func (t *table) read(ctx context.Context, q *executor.SubQuery) ([]partition.Res
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// slice returns the rows of a key that a query asks for, in its order.
+func (t *table) slice(q *executor.SubQuery, k partition.Key) []partition.Row {
+	var out []partition.Row
+	for _, row := range t.rows[string(k.Routing())] {
+		if t.matches(q.Slice, k, row) {
+			out = append(out, row)
+		}
+	}
+	if q.Slice.Reversed() {
+		slices.Reverse(out)
+	}
+	return out
+}
+
+// matches reports whether a row begins with the values of a key and meets all restrictions.
+func (t *table) matches(s *partition.Slice, k partition.Key, row partition.Row) bool {
+	for i, value := range k.Components() {
+		if t.schema.KeyColumn(i).Type.Compare(row[i], value) != 0 {
+			return false
+		}
+	}
+	if s == nil {
+		return true
+	}
+	for _, r := range s.Restrictions {
+		i := len(t.schema.PartitionKey) + r.Column
+		meets := func(value []byte) bool {
+			switch c := t.schema.KeyColumn(i).Type.Compare(row[i], value); r.Operator {
+			case partition.Greater:
+				return c > 0
+			case partition.GreaterOrEqual:
+				return c >= 0
+			case partition.Less:
+				return c < 0
+			case partition.LessOrEqual:
+				return c <= 0
+			default:
+				return c == 0
+			}
+		}
+		if !slices.ContainsFunc(r.Values, meets) {
+			return false
+		}
+	}
+	return true
 }
 
 func (t *table) position(column string) int {

@@ -67,7 +67,7 @@ func (l *Lookup) groups(o *Outcome) {
 	s.table = []attribute.KeyValue{
 		semconv.DBSystemNameCassandra, semconv.DBNamespace(keyspace), semconv.DBCollectionName(table),
 		semconv.DBOperationName("SELECT"), semconv.DBQuerySummary(query),
-		semconv.CassandraConsistencyLevelKey.String(strings.ToLower(string(o.Table.Settings.Consistency))),
+		semconv.CassandraConsistencyLevelKey.String(strings.ToLower(string(o.Record.Consistency))),
 	}
 	groups, coalesced := groupsOf(o.Record.Attempts)
 	for _, a := range coalesced {

@@ -25,6 +25,128 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Operator is how a clustering column compares with values.
+type Operator int32
+
+const (
+	// Never valid.
+	Operator_OPERATOR_UNSPECIFIED Operator = 0
+	// The column is the value.
+	Operator_OPERATOR_EQUAL Operator = 1
+	// The column is one of the values.
+	Operator_OPERATOR_IN Operator = 2
+	// The column is above the value.
+	Operator_OPERATOR_GREATER Operator = 3
+	// The column is the value or above it.
+	Operator_OPERATOR_GREATER_OR_EQUAL Operator = 4
+	// The column is below the value.
+	Operator_OPERATOR_LESS Operator = 5
+	// The column is the value or below it.
+	Operator_OPERATOR_LESS_OR_EQUAL Operator = 6
+)
+
+// Enum value maps for Operator.
+var (
+	Operator_name = map[int32]string{
+		0: "OPERATOR_UNSPECIFIED",
+		1: "OPERATOR_EQUAL",
+		2: "OPERATOR_IN",
+		3: "OPERATOR_GREATER",
+		4: "OPERATOR_GREATER_OR_EQUAL",
+		5: "OPERATOR_LESS",
+		6: "OPERATOR_LESS_OR_EQUAL",
+	}
+	Operator_value = map[string]int32{
+		"OPERATOR_UNSPECIFIED":      0,
+		"OPERATOR_EQUAL":            1,
+		"OPERATOR_IN":               2,
+		"OPERATOR_GREATER":          3,
+		"OPERATOR_GREATER_OR_EQUAL": 4,
+		"OPERATOR_LESS":             5,
+		"OPERATOR_LESS_OR_EQUAL":    6,
+	}
+)
+
+func (x Operator) Enum() *Operator {
+	p := new(Operator)
+	*p = x
+	return p
+}
+
+func (x Operator) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Operator) Descriptor() protoreflect.EnumDescriptor {
+	return file_qosproxy_v1_qosproxy_proto_enumTypes[0].Descriptor()
+}
+
+func (Operator) Type() protoreflect.EnumType {
+	return &file_qosproxy_v1_qosproxy_proto_enumTypes[0]
+}
+
+func (x Operator) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Operator.Descriptor instead.
+func (Operator) EnumDescriptor() ([]byte, []int) {
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{0}
+}
+
+// Order is in which order the rows of a key are returned.
+type Order int32
+
+const (
+	// The same as ORDER_CLUSTERING.
+	Order_ORDER_UNSPECIFIED Order = 0
+	// In the clustering order of the table.
+	Order_ORDER_CLUSTERING Order = 1
+	// From the last row to the first.
+	Order_ORDER_REVERSE Order = 2
+)
+
+// Enum value maps for Order.
+var (
+	Order_name = map[int32]string{
+		0: "ORDER_UNSPECIFIED",
+		1: "ORDER_CLUSTERING",
+		2: "ORDER_REVERSE",
+	}
+	Order_value = map[string]int32{
+		"ORDER_UNSPECIFIED": 0,
+		"ORDER_CLUSTERING":  1,
+		"ORDER_REVERSE":     2,
+	}
+)
+
+func (x Order) Enum() *Order {
+	p := new(Order)
+	*p = x
+	return p
+}
+
+func (x Order) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Order) Descriptor() protoreflect.EnumDescriptor {
+	return file_qosproxy_v1_qosproxy_proto_enumTypes[1].Descriptor()
+}
+
+func (Order) Type() protoreflect.EnumType {
+	return &file_qosproxy_v1_qosproxy_proto_enumTypes[1]
+}
+
+func (x Order) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Order.Descriptor instead.
+func (Order) EnumDescriptor() ([]byte, []int) {
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{1}
+}
+
 // Encoding is how cells are returned.
 type Encoding int32
 
@@ -63,11 +185,11 @@ func (x Encoding) String() string {
 }
 
 func (Encoding) Descriptor() protoreflect.EnumDescriptor {
-	return file_qosproxy_v1_qosproxy_proto_enumTypes[0].Descriptor()
+	return file_qosproxy_v1_qosproxy_proto_enumTypes[2].Descriptor()
 }
 
 func (Encoding) Type() protoreflect.EnumType {
-	return &file_qosproxy_v1_qosproxy_proto_enumTypes[0]
+	return &file_qosproxy_v1_qosproxy_proto_enumTypes[2]
 }
 
 func (x Encoding) Number() protoreflect.EnumNumber {
@@ -76,7 +198,7 @@ func (x Encoding) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Encoding.Descriptor instead.
 func (Encoding) EnumDescriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{0}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{2}
 }
 
 // KeyStatus says what became of one key.
@@ -139,11 +261,11 @@ func (x KeyStatus) String() string {
 }
 
 func (KeyStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_qosproxy_v1_qosproxy_proto_enumTypes[1].Descriptor()
+	return file_qosproxy_v1_qosproxy_proto_enumTypes[3].Descriptor()
 }
 
 func (KeyStatus) Type() protoreflect.EnumType {
-	return &file_qosproxy_v1_qosproxy_proto_enumTypes[1]
+	return &file_qosproxy_v1_qosproxy_proto_enumTypes[3]
 }
 
 func (x KeyStatus) Number() protoreflect.EnumNumber {
@@ -152,7 +274,7 @@ func (x KeyStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use KeyStatus.Descriptor instead.
 func (KeyStatus) EnumDescriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{1}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{3}
 }
 
 // AttemptKind is why a sub-query was sent.
@@ -204,11 +326,11 @@ func (x AttemptKind) String() string {
 }
 
 func (AttemptKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_qosproxy_v1_qosproxy_proto_enumTypes[2].Descriptor()
+	return file_qosproxy_v1_qosproxy_proto_enumTypes[4].Descriptor()
 }
 
 func (AttemptKind) Type() protoreflect.EnumType {
-	return &file_qosproxy_v1_qosproxy_proto_enumTypes[2]
+	return &file_qosproxy_v1_qosproxy_proto_enumTypes[4]
 }
 
 func (x AttemptKind) Number() protoreflect.EnumNumber {
@@ -217,7 +339,7 @@ func (x AttemptKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AttemptKind.Descriptor instead.
 func (AttemptKind) EnumDescriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{2}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{4}
 }
 
 // AttemptOutcome is what became of a sub-query.
@@ -269,11 +391,11 @@ func (x AttemptOutcome) String() string {
 }
 
 func (AttemptOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_qosproxy_v1_qosproxy_proto_enumTypes[3].Descriptor()
+	return file_qosproxy_v1_qosproxy_proto_enumTypes[5].Descriptor()
 }
 
 func (AttemptOutcome) Type() protoreflect.EnumType {
-	return &file_qosproxy_v1_qosproxy_proto_enumTypes[3]
+	return &file_qosproxy_v1_qosproxy_proto_enumTypes[5]
 }
 
 func (x AttemptOutcome) Number() protoreflect.EnumNumber {
@@ -282,7 +404,7 @@ func (x AttemptOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AttemptOutcome.Descriptor instead.
 func (AttemptOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{3}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{5}
 }
 
 // BatchGetRequest asks for the rows of many partitions of one table.
@@ -292,12 +414,14 @@ type BatchGetRequest struct {
 	Keyspace string `protobuf:"bytes,1,opt,name=keyspace,proto3" json:"keyspace,omitempty"`
 	// The table as Cassandra stores its name: unquoted, case preserved.
 	Table string `protobuf:"bytes,2,opt,name=table,proto3" json:"table,omitempty"`
-	// The partitions to read, at least one. A partition may be named more than
-	// once; it is read once and answered each time.
+	// What to read, at least one key. A key may be named more than once; it is read
+	// once and answered each time.
 	Keys []*Key `protobuf:"bytes,3,rep,name=keys,proto3" json:"keys,omitempty"`
-	// The columns to return, in this order; empty means all that may be read.
+	// The columns to return, in this order; empty means all that may be read. Of a
+	// column that is no part of the primary key, and whose value is one cell,
+	// `writetime(name)` and `ttl(name)` are columns, too, typed as in CQL.
 	Columns []string `protobuf:"bytes,4,rep,name=columns,proto3" json:"columns,omitempty"`
-	// The most rows to return of one partition; 0 means all, up to the limit of
+	// The most rows to return of one key; 0 means all, up to the limit of
 	// the table, beyond which the key is KEY_STATUS_TOO_LARGE.
 	LimitPerKey int32 `protobuf:"varint,5,opt,name=limit_per_key,json=limitPerKey,proto3" json:"limit_per_key,omitempty"`
 	// How cells are returned.
@@ -319,7 +443,16 @@ type BatchGetRequest struct {
 	MinKeys int32 `protobuf:"varint,10,opt,name=min_keys,json=minKeys,proto3" json:"min_keys,omitempty"`
 	// Positions of the keys that the caller can do without. They are the first that
 	// the proxy sheds under load: KEY_STATUS_SHED, at once and unread.
-	OptionalKeys  []int32 `protobuf:"varint,11,rep,packed,name=optional_keys,json=optionalKeys,proto3" json:"optional_keys,omitempty"`
+	OptionalKeys []int32 `protobuf:"varint,11,rep,packed,name=optional_keys,json=optionalKeys,proto3" json:"optional_keys,omitempty"`
+	// Conditions on the clustering columns behind those that the keys name; only rows
+	// that meet all of them are returned. By CQL's rules: the columns are neighbours,
+	// and one behind a range has no condition.
+	Where []*Condition `protobuf:"bytes,12,rep,name=where,proto3" json:"where,omitempty"`
+	// In which order the rows of a key are returned.
+	Order Order `protobuf:"varint,13,opt,name=order,proto3,enum=qosproxy.v1.Order" json:"order,omitempty"`
+	// The consistency level of the reads, in CQL's words, among those that the table
+	// allows (Table.consistencies); empty is that of the table.
+	Consistency   string `protobuf:"bytes,14,opt,name=consistency,proto3" json:"consistency,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -431,6 +564,27 @@ func (x *BatchGetRequest) GetOptionalKeys() []int32 {
 	return nil
 }
 
+func (x *BatchGetRequest) GetWhere() []*Condition {
+	if x != nil {
+		return x.Where
+	}
+	return nil
+}
+
+func (x *BatchGetRequest) GetOrder() Order {
+	if x != nil {
+		return x.Order
+	}
+	return Order_ORDER_UNSPECIFIED
+}
+
+func (x *BatchGetRequest) GetConsistency() string {
+	if x != nil {
+		return x.Consistency
+	}
+	return ""
+}
+
 // BatchGetResponse answers a BatchGetRequest.
 type BatchGetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -531,12 +685,14 @@ type StreamBatchGetRequest struct {
 	Keyspace string `protobuf:"bytes,1,opt,name=keyspace,proto3" json:"keyspace,omitempty"`
 	// The table as Cassandra stores its name: unquoted, case preserved.
 	Table string `protobuf:"bytes,2,opt,name=table,proto3" json:"table,omitempty"`
-	// The partitions to read, at least one. A partition may be named more than
-	// once; it is read once and answered each time.
+	// What to read, at least one key. A key may be named more than once; it is read
+	// once and answered each time.
 	Keys []*Key `protobuf:"bytes,3,rep,name=keys,proto3" json:"keys,omitempty"`
-	// The columns to return, in this order; empty means all that may be read.
+	// The columns to return, in this order; empty means all that may be read. Of a
+	// column that is no part of the primary key, and whose value is one cell,
+	// `writetime(name)` and `ttl(name)` are columns, too, typed as in CQL.
 	Columns []string `protobuf:"bytes,4,rep,name=columns,proto3" json:"columns,omitempty"`
-	// The most rows to return of one partition; 0 means all, up to the limit of
+	// The most rows to return of one key; 0 means all, up to the limit of
 	// the table, beyond which the key is KEY_STATUS_TOO_LARGE.
 	LimitPerKey int32 `protobuf:"varint,5,opt,name=limit_per_key,json=limitPerKey,proto3" json:"limit_per_key,omitempty"`
 	// How cells are returned.
@@ -556,7 +712,16 @@ type StreamBatchGetRequest struct {
 	MinKeys int32 `protobuf:"varint,9,opt,name=min_keys,json=minKeys,proto3" json:"min_keys,omitempty"`
 	// Positions of the keys that the caller can do without. They are the first that
 	// the proxy sheds under load: KEY_STATUS_SHED, at once and unread.
-	OptionalKeys  []int32 `protobuf:"varint,10,rep,packed,name=optional_keys,json=optionalKeys,proto3" json:"optional_keys,omitempty"`
+	OptionalKeys []int32 `protobuf:"varint,10,rep,packed,name=optional_keys,json=optionalKeys,proto3" json:"optional_keys,omitempty"`
+	// Conditions on the clustering columns behind those that the keys name; only rows
+	// that meet all of them are returned. By CQL's rules: the columns are neighbours,
+	// and one behind a range has no condition.
+	Where []*Condition `protobuf:"bytes,11,rep,name=where,proto3" json:"where,omitempty"`
+	// In which order the rows of a key are returned.
+	Order Order `protobuf:"varint,12,opt,name=order,proto3,enum=qosproxy.v1.Order" json:"order,omitempty"`
+	// The consistency level of the reads, in CQL's words, among those that the table
+	// allows (Table.consistencies); empty is that of the table.
+	Consistency   string `protobuf:"bytes,13,opt,name=consistency,proto3" json:"consistency,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -659,6 +824,27 @@ func (x *StreamBatchGetRequest) GetOptionalKeys() []int32 {
 		return x.OptionalKeys
 	}
 	return nil
+}
+
+func (x *StreamBatchGetRequest) GetWhere() []*Condition {
+	if x != nil {
+		return x.Where
+	}
+	return nil
+}
+
+func (x *StreamBatchGetRequest) GetOrder() Order {
+	if x != nil {
+		return x.Order
+	}
+	return Order_ORDER_UNSPECIFIED
+}
+
+func (x *StreamBatchGetRequest) GetConsistency() string {
+	if x != nil {
+		return x.Consistency
+	}
+	return ""
 }
 
 // StreamBatchGetResponse is one message of the answer to a
@@ -1383,7 +1569,7 @@ type Table struct {
 	Keyspace string `protobuf:"bytes,1,opt,name=keyspace,proto3" json:"keyspace,omitempty"`
 	// The table as Cassandra stores its name: unquoted, case preserved.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// The partition key columns, in key order: what a Key is made of.
+	// The partition key columns, in key order: what every Key begins with.
 	PartitionKey []*Column `protobuf:"bytes,3,rep,name=partition_key,json=partitionKey,proto3" json:"partition_key,omitempty"`
 	// The columns that may be read, in the order of SELECT *.
 	Columns []*Column `protobuf:"bytes,4,rep,name=columns,proto3" json:"columns,omitempty"`
@@ -1396,7 +1582,11 @@ type Table struct {
 	// How long a lookup takes at most that brings no deadline of its own.
 	Timeout *durationpb.Duration `protobuf:"bytes,8,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// The consistency level of reads, in CQL's words.
-	Consistency   string `protobuf:"bytes,9,opt,name=consistency,proto3" json:"consistency,omitempty"`
+	Consistency string `protobuf:"bytes,9,opt,name=consistency,proto3" json:"consistency,omitempty"`
+	// The clustering columns, in clustering order: with what a Key may go on.
+	Clustering []*Column `protobuf:"bytes,10,rep,name=clustering,proto3" json:"clustering,omitempty"`
+	// The consistency levels that a request may ask for, that of the table first.
+	Consistencies []string `protobuf:"bytes,11,rep,name=consistencies,proto3" json:"consistencies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1494,10 +1684,26 @@ func (x *Table) GetConsistency() string {
 	return ""
 }
 
-// Key is the partition key of one partition.
+func (x *Table) GetClustering() []*Column {
+	if x != nil {
+		return x.Clustering
+	}
+	return nil
+}
+
+func (x *Table) GetConsistencies() []string {
+	if x != nil {
+		return x.Consistencies
+	}
+	return nil
+}
+
+// Key says which rows are asked for: those of one partition, or those of it that
+// begin with some clustering values.
 type Key struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The value of each partition key column, in key order.
+	// The value of each partition key column, in key order, and of as many clustering
+	// columns as are named, in clustering order.
 	Components    []*Value `protobuf:"bytes,1,rep,name=components,proto3" json:"components,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1540,6 +1746,70 @@ func (x *Key) GetComponents() []*Value {
 	return nil
 }
 
+// Condition restricts a clustering column.
+type Condition struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The column as Cassandra stores its name: unquoted, case preserved.
+	Column string `protobuf:"bytes,1,opt,name=column,proto3" json:"column,omitempty"`
+	// How the column compares with the values.
+	Operator Operator `protobuf:"varint,2,opt,name=operator,proto3,enum=qosproxy.v1.Operator" json:"operator,omitempty"`
+	// One value, or with OPERATOR_IN at least one; never null.
+	Values        []*Value `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Condition) Reset() {
+	*x = Condition{}
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Condition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Condition) ProtoMessage() {}
+
+func (x *Condition) ProtoReflect() protoreflect.Message {
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Condition.ProtoReflect.Descriptor instead.
+func (*Condition) Descriptor() ([]byte, []int) {
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Condition) GetColumn() string {
+	if x != nil {
+		return x.Column
+	}
+	return ""
+}
+
+func (x *Condition) GetOperator() Operator {
+	if x != nil {
+		return x.Operator
+	}
+	return Operator_OPERATOR_UNSPECIFIED
+}
+
+func (x *Condition) GetValues() []*Value {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 // KeyResult is what became of one key.
 type KeyResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1547,7 +1817,7 @@ type KeyResult struct {
 	Status KeyStatus `protobuf:"varint,1,opt,name=status,proto3,enum=qosproxy.v1.KeyStatus" json:"status,omitempty"`
 	// Why the key was not answered; empty when it was.
 	Error string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	// The rows of the partition in clustering order; empty unless found.
+	// The rows of the key in the order that was asked for; empty unless found.
 	Rows          []*Row `protobuf:"bytes,3,rep,name=rows,proto3" json:"rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1555,7 +1825,7 @@ type KeyResult struct {
 
 func (x *KeyResult) Reset() {
 	*x = KeyResult{}
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[17]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1567,7 +1837,7 @@ func (x *KeyResult) String() string {
 func (*KeyResult) ProtoMessage() {}
 
 func (x *KeyResult) ProtoReflect() protoreflect.Message {
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[17]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1580,7 +1850,7 @@ func (x *KeyResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyResult.ProtoReflect.Descriptor instead.
 func (*KeyResult) Descriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{17}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *KeyResult) GetStatus() KeyStatus {
@@ -1615,7 +1885,7 @@ type Row struct {
 
 func (x *Row) Reset() {
 	*x = Row{}
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[18]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1627,7 +1897,7 @@ func (x *Row) String() string {
 func (*Row) ProtoMessage() {}
 
 func (x *Row) ProtoReflect() protoreflect.Message {
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[18]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1640,7 +1910,7 @@ func (x *Row) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Row.ProtoReflect.Descriptor instead.
 func (*Row) Descriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{18}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Row) GetValues() []*Value {
@@ -1674,7 +1944,7 @@ type Stats struct {
 
 func (x *Stats) Reset() {
 	*x = Stats{}
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[19]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +1956,7 @@ func (x *Stats) String() string {
 func (*Stats) ProtoMessage() {}
 
 func (x *Stats) ProtoReflect() protoreflect.Message {
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[19]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +1969,7 @@ func (x *Stats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stats.ProtoReflect.Descriptor instead.
 func (*Stats) Descriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{19}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Stats) GetKeys() int32 {
@@ -1769,7 +2039,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[20]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +2051,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[20]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +2064,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{20}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Explanation) GetPlan() *Plan {
@@ -1857,7 +2127,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[21]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1869,7 +2139,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[21]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1882,7 +2152,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{21}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Plan) GetKeys() []*PlannedKey {
@@ -1965,7 +2235,7 @@ type PlannedHost struct {
 
 func (x *PlannedHost) Reset() {
 	*x = PlannedHost{}
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[22]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1977,7 +2247,7 @@ func (x *PlannedHost) String() string {
 func (*PlannedHost) ProtoMessage() {}
 
 func (x *PlannedHost) ProtoReflect() protoreflect.Message {
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[22]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1990,7 +2260,7 @@ func (x *PlannedHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedHost.ProtoReflect.Descriptor instead.
 func (*PlannedHost) Descriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{22}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PlannedHost) GetHost() *Host {
@@ -2029,7 +2299,7 @@ type PlannedKey struct {
 
 func (x *PlannedKey) Reset() {
 	*x = PlannedKey{}
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[23]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2041,7 +2311,7 @@ func (x *PlannedKey) String() string {
 func (*PlannedKey) ProtoMessage() {}
 
 func (x *PlannedKey) ProtoReflect() protoreflect.Message {
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[23]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2054,7 +2324,7 @@ func (x *PlannedKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedKey.ProtoReflect.Descriptor instead.
 func (*PlannedKey) Descriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{23}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PlannedKey) GetToken() int64 {
@@ -2105,7 +2375,7 @@ type PlannedGroup struct {
 
 func (x *PlannedGroup) Reset() {
 	*x = PlannedGroup{}
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[24]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2117,7 +2387,7 @@ func (x *PlannedGroup) String() string {
 func (*PlannedGroup) ProtoMessage() {}
 
 func (x *PlannedGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[24]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2130,7 +2400,7 @@ func (x *PlannedGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedGroup.ProtoReflect.Descriptor instead.
 func (*PlannedGroup) Descriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{24}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PlannedGroup) GetHost() *Host {
@@ -2184,7 +2454,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[25]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2196,7 +2466,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[25]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2209,7 +2479,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{25}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Attempt) GetHost() string {
@@ -2310,7 +2580,7 @@ type Host struct {
 
 func (x *Host) Reset() {
 	*x = Host{}
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[26]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2322,7 +2592,7 @@ func (x *Host) String() string {
 func (*Host) ProtoMessage() {}
 
 func (x *Host) ProtoReflect() protoreflect.Message {
-	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[26]
+	mi := &file_qosproxy_v1_qosproxy_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2335,7 +2605,7 @@ func (x *Host) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Host.ProtoReflect.Descriptor instead.
 func (*Host) Descriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{26}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Host) GetId() string {
@@ -2384,7 +2654,7 @@ var File_qosproxy_v1_qosproxy_proto protoreflect.FileDescriptor
 
 const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\n" +
-	"\x1aqosproxy/v1/qosproxy.proto\x12\vqosproxy.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17qosproxy/v1/value.proto\"\xa9\x03\n" +
+	"\x1aqosproxy/v1/qosproxy.proto\x12\vqosproxy.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17qosproxy/v1/value.proto\"\xa3\x04\n" +
 	"\x0fBatchGetRequest\x12\x1a\n" +
 	"\bkeyspace\x18\x01 \x01(\tR\bkeyspace\x12\x14\n" +
 	"\x05table\x18\x02 \x01(\tR\x05table\x12$\n" +
@@ -2397,14 +2667,17 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\rsoft_deadline\x18\t \x01(\v2\x19.google.protobuf.DurationR\fsoftDeadline\x12\x19\n" +
 	"\bmin_keys\x18\n" +
 	" \x01(\x05R\aminKeys\x12#\n" +
-	"\roptional_keys\x18\v \x03(\x05R\foptionalKeys\"\x9e\x02\n" +
+	"\roptional_keys\x18\v \x03(\x05R\foptionalKeys\x12,\n" +
+	"\x05where\x18\f \x03(\v2\x16.qosproxy.v1.ConditionR\x05where\x12(\n" +
+	"\x05order\x18\r \x01(\x0e2\x12.qosproxy.v1.OrderR\x05order\x12 \n" +
+	"\vconsistency\x18\x0e \x01(\tR\vconsistency\"\x9e\x02\n" +
 	"\x10BatchGetResponse\x12-\n" +
 	"\acolumns\x18\x01 \x03(\v2\x13.qosproxy.v1.ColumnR\acolumns\x120\n" +
 	"\aresults\x18\x02 \x03(\v2\x16.qosproxy.v1.KeyResultR\aresults\x12\x18\n" +
 	"\apartial\x18\x03 \x01(\bR\apartial\x12)\n" +
 	"\x10unprocessed_keys\x18\x04 \x03(\x05R\x0funprocessedKeys\x12(\n" +
 	"\x05stats\x18\x05 \x01(\v2\x12.qosproxy.v1.StatsR\x05stats\x12:\n" +
-	"\vexplanation\x18\x06 \x01(\v2\x18.qosproxy.v1.ExplanationR\vexplanation\"\x95\x03\n" +
+	"\vexplanation\x18\x06 \x01(\v2\x18.qosproxy.v1.ExplanationR\vexplanation\"\x8f\x04\n" +
 	"\x15StreamBatchGetRequest\x12\x1a\n" +
 	"\bkeyspace\x18\x01 \x01(\tR\bkeyspace\x12\x14\n" +
 	"\x05table\x18\x02 \x01(\tR\x05table\x12$\n" +
@@ -2416,7 +2689,10 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\rsoft_deadline\x18\b \x01(\v2\x19.google.protobuf.DurationR\fsoftDeadline\x12\x19\n" +
 	"\bmin_keys\x18\t \x01(\x05R\aminKeys\x12#\n" +
 	"\roptional_keys\x18\n" +
-	" \x03(\x05R\foptionalKeys\"\xc2\x01\n" +
+	" \x03(\x05R\foptionalKeys\x12,\n" +
+	"\x05where\x18\v \x03(\v2\x16.qosproxy.v1.ConditionR\x05where\x12(\n" +
+	"\x05order\x18\f \x01(\x0e2\x12.qosproxy.v1.OrderR\x05order\x12 \n" +
+	"\vconsistency\x18\r \x01(\tR\vconsistency\"\xc2\x01\n" +
 	"\x16StreamBatchGetResponse\x123\n" +
 	"\x06header\x18\x01 \x01(\v2\x19.qosproxy.v1.StreamHeaderH\x00R\x06header\x123\n" +
 	"\x06result\x18\x02 \x01(\v2\x19.qosproxy.v1.StreamResultH\x00R\x06result\x126\n" +
@@ -2455,7 +2731,7 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\breplicas\x18\x03 \x03(\x05R\breplicas\"\x13\n" +
 	"\x11ListTablesRequest\"@\n" +
 	"\x12ListTablesResponse\x12*\n" +
-	"\x06tables\x18\x01 \x03(\v2\x12.qosproxy.v1.TableR\x06tables\"\xe9\x02\n" +
+	"\x06tables\x18\x01 \x03(\v2\x12.qosproxy.v1.TableR\x06tables\"\xc4\x03\n" +
 	"\x05Table\x12\x1a\n" +
 	"\bkeyspace\x18\x01 \x01(\tR\bkeyspace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x128\n" +
@@ -2465,11 +2741,20 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\x10max_rows_per_key\x18\x06 \x01(\x05R\rmaxRowsPerKey\x12,\n" +
 	"\x12max_response_bytes\x18\a \x01(\x03R\x10maxResponseBytes\x123\n" +
 	"\atimeout\x18\b \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12 \n" +
-	"\vconsistency\x18\t \x01(\tR\vconsistency\"9\n" +
+	"\vconsistency\x18\t \x01(\tR\vconsistency\x123\n" +
+	"\n" +
+	"clustering\x18\n" +
+	" \x03(\v2\x13.qosproxy.v1.ColumnR\n" +
+	"clustering\x12$\n" +
+	"\rconsistencies\x18\v \x03(\tR\rconsistencies\"9\n" +
 	"\x03Key\x122\n" +
 	"\n" +
 	"components\x18\x01 \x03(\v2\x12.qosproxy.v1.ValueR\n" +
-	"components\"w\n" +
+	"components\"\x82\x01\n" +
+	"\tCondition\x12\x16\n" +
+	"\x06column\x18\x01 \x01(\tR\x06column\x121\n" +
+	"\boperator\x18\x02 \x01(\x0e2\x15.qosproxy.v1.OperatorR\boperator\x12*\n" +
+	"\x06values\x18\x03 \x03(\v2\x12.qosproxy.v1.ValueR\x06values\"w\n" +
 	"\tKeyResult\x12.\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x16.qosproxy.v1.KeyStatusR\x06status\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12$\n" +
@@ -2538,7 +2823,19 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"datacenter\x12\x12\n" +
 	"\x04rack\x18\x04 \x01(\tR\x04rack\x12\x18\n" +
 	"\arelease\x18\x05 \x01(\tR\arelease\x12\x16\n" +
-	"\x06tokens\x18\x06 \x01(\x05R\x06tokens*K\n" +
+	"\x06tokens\x18\x06 \x01(\x05R\x06tokens*\xad\x01\n" +
+	"\bOperator\x12\x18\n" +
+	"\x14OPERATOR_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eOPERATOR_EQUAL\x10\x01\x12\x0f\n" +
+	"\vOPERATOR_IN\x10\x02\x12\x14\n" +
+	"\x10OPERATOR_GREATER\x10\x03\x12\x1d\n" +
+	"\x19OPERATOR_GREATER_OR_EQUAL\x10\x04\x12\x11\n" +
+	"\rOPERATOR_LESS\x10\x05\x12\x1a\n" +
+	"\x16OPERATOR_LESS_OR_EQUAL\x10\x06*G\n" +
+	"\x05Order\x12\x15\n" +
+	"\x11ORDER_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10ORDER_CLUSTERING\x10\x01\x12\x11\n" +
+	"\rORDER_REVERSE\x10\x02*K\n" +
 	"\bEncoding\x12\x18\n" +
 	"\x14ENCODING_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fENCODING_VALUES\x10\x01\x12\x10\n" +
@@ -2586,108 +2883,118 @@ func file_qosproxy_v1_qosproxy_proto_rawDescGZIP() []byte {
 	return file_qosproxy_v1_qosproxy_proto_rawDescData
 }
 
-var file_qosproxy_v1_qosproxy_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_qosproxy_v1_qosproxy_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_qosproxy_v1_qosproxy_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_qosproxy_v1_qosproxy_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_qosproxy_v1_qosproxy_proto_goTypes = []any{
-	(Encoding)(0),                  // 0: qosproxy.v1.Encoding
-	(KeyStatus)(0),                 // 1: qosproxy.v1.KeyStatus
-	(AttemptKind)(0),               // 2: qosproxy.v1.AttemptKind
-	(AttemptOutcome)(0),            // 3: qosproxy.v1.AttemptOutcome
-	(*BatchGetRequest)(nil),        // 4: qosproxy.v1.BatchGetRequest
-	(*BatchGetResponse)(nil),       // 5: qosproxy.v1.BatchGetResponse
-	(*StreamBatchGetRequest)(nil),  // 6: qosproxy.v1.StreamBatchGetRequest
-	(*StreamBatchGetResponse)(nil), // 7: qosproxy.v1.StreamBatchGetResponse
-	(*StreamHeader)(nil),           // 8: qosproxy.v1.StreamHeader
-	(*StreamResult)(nil),           // 9: qosproxy.v1.StreamResult
-	(*StreamSummary)(nil),          // 10: qosproxy.v1.StreamSummary
-	(*ExplainRequest)(nil),         // 11: qosproxy.v1.ExplainRequest
-	(*ExplainResponse)(nil),        // 12: qosproxy.v1.ExplainResponse
-	(*DescribeRingRequest)(nil),    // 13: qosproxy.v1.DescribeRingRequest
-	(*DescribeRingResponse)(nil),   // 14: qosproxy.v1.DescribeRingResponse
-	(*KeyspaceRing)(nil),           // 15: qosproxy.v1.KeyspaceRing
-	(*TokenRange)(nil),             // 16: qosproxy.v1.TokenRange
-	(*ListTablesRequest)(nil),      // 17: qosproxy.v1.ListTablesRequest
-	(*ListTablesResponse)(nil),     // 18: qosproxy.v1.ListTablesResponse
-	(*Table)(nil),                  // 19: qosproxy.v1.Table
-	(*Key)(nil),                    // 20: qosproxy.v1.Key
-	(*KeyResult)(nil),              // 21: qosproxy.v1.KeyResult
-	(*Row)(nil),                    // 22: qosproxy.v1.Row
-	(*Stats)(nil),                  // 23: qosproxy.v1.Stats
-	(*Explanation)(nil),            // 24: qosproxy.v1.Explanation
-	(*Plan)(nil),                   // 25: qosproxy.v1.Plan
-	(*PlannedHost)(nil),            // 26: qosproxy.v1.PlannedHost
-	(*PlannedKey)(nil),             // 27: qosproxy.v1.PlannedKey
-	(*PlannedGroup)(nil),           // 28: qosproxy.v1.PlannedGroup
-	(*Attempt)(nil),                // 29: qosproxy.v1.Attempt
-	(*Host)(nil),                   // 30: qosproxy.v1.Host
-	(*durationpb.Duration)(nil),    // 31: google.protobuf.Duration
-	(*Column)(nil),                 // 32: qosproxy.v1.Column
-	(*Value)(nil),                  // 33: qosproxy.v1.Value
+	(Operator)(0),                  // 0: qosproxy.v1.Operator
+	(Order)(0),                     // 1: qosproxy.v1.Order
+	(Encoding)(0),                  // 2: qosproxy.v1.Encoding
+	(KeyStatus)(0),                 // 3: qosproxy.v1.KeyStatus
+	(AttemptKind)(0),               // 4: qosproxy.v1.AttemptKind
+	(AttemptOutcome)(0),            // 5: qosproxy.v1.AttemptOutcome
+	(*BatchGetRequest)(nil),        // 6: qosproxy.v1.BatchGetRequest
+	(*BatchGetResponse)(nil),       // 7: qosproxy.v1.BatchGetResponse
+	(*StreamBatchGetRequest)(nil),  // 8: qosproxy.v1.StreamBatchGetRequest
+	(*StreamBatchGetResponse)(nil), // 9: qosproxy.v1.StreamBatchGetResponse
+	(*StreamHeader)(nil),           // 10: qosproxy.v1.StreamHeader
+	(*StreamResult)(nil),           // 11: qosproxy.v1.StreamResult
+	(*StreamSummary)(nil),          // 12: qosproxy.v1.StreamSummary
+	(*ExplainRequest)(nil),         // 13: qosproxy.v1.ExplainRequest
+	(*ExplainResponse)(nil),        // 14: qosproxy.v1.ExplainResponse
+	(*DescribeRingRequest)(nil),    // 15: qosproxy.v1.DescribeRingRequest
+	(*DescribeRingResponse)(nil),   // 16: qosproxy.v1.DescribeRingResponse
+	(*KeyspaceRing)(nil),           // 17: qosproxy.v1.KeyspaceRing
+	(*TokenRange)(nil),             // 18: qosproxy.v1.TokenRange
+	(*ListTablesRequest)(nil),      // 19: qosproxy.v1.ListTablesRequest
+	(*ListTablesResponse)(nil),     // 20: qosproxy.v1.ListTablesResponse
+	(*Table)(nil),                  // 21: qosproxy.v1.Table
+	(*Key)(nil),                    // 22: qosproxy.v1.Key
+	(*Condition)(nil),              // 23: qosproxy.v1.Condition
+	(*KeyResult)(nil),              // 24: qosproxy.v1.KeyResult
+	(*Row)(nil),                    // 25: qosproxy.v1.Row
+	(*Stats)(nil),                  // 26: qosproxy.v1.Stats
+	(*Explanation)(nil),            // 27: qosproxy.v1.Explanation
+	(*Plan)(nil),                   // 28: qosproxy.v1.Plan
+	(*PlannedHost)(nil),            // 29: qosproxy.v1.PlannedHost
+	(*PlannedKey)(nil),             // 30: qosproxy.v1.PlannedKey
+	(*PlannedGroup)(nil),           // 31: qosproxy.v1.PlannedGroup
+	(*Attempt)(nil),                // 32: qosproxy.v1.Attempt
+	(*Host)(nil),                   // 33: qosproxy.v1.Host
+	(*durationpb.Duration)(nil),    // 34: google.protobuf.Duration
+	(*Column)(nil),                 // 35: qosproxy.v1.Column
+	(*Value)(nil),                  // 36: qosproxy.v1.Value
 }
 var file_qosproxy_v1_qosproxy_proto_depIdxs = []int32{
-	20, // 0: qosproxy.v1.BatchGetRequest.keys:type_name -> qosproxy.v1.Key
-	0,  // 1: qosproxy.v1.BatchGetRequest.encoding:type_name -> qosproxy.v1.Encoding
-	31, // 2: qosproxy.v1.BatchGetRequest.timeout:type_name -> google.protobuf.Duration
-	31, // 3: qosproxy.v1.BatchGetRequest.soft_deadline:type_name -> google.protobuf.Duration
-	32, // 4: qosproxy.v1.BatchGetResponse.columns:type_name -> qosproxy.v1.Column
-	21, // 5: qosproxy.v1.BatchGetResponse.results:type_name -> qosproxy.v1.KeyResult
-	23, // 6: qosproxy.v1.BatchGetResponse.stats:type_name -> qosproxy.v1.Stats
-	24, // 7: qosproxy.v1.BatchGetResponse.explanation:type_name -> qosproxy.v1.Explanation
-	20, // 8: qosproxy.v1.StreamBatchGetRequest.keys:type_name -> qosproxy.v1.Key
-	0,  // 9: qosproxy.v1.StreamBatchGetRequest.encoding:type_name -> qosproxy.v1.Encoding
-	31, // 10: qosproxy.v1.StreamBatchGetRequest.timeout:type_name -> google.protobuf.Duration
-	31, // 11: qosproxy.v1.StreamBatchGetRequest.soft_deadline:type_name -> google.protobuf.Duration
-	8,  // 12: qosproxy.v1.StreamBatchGetResponse.header:type_name -> qosproxy.v1.StreamHeader
-	9,  // 13: qosproxy.v1.StreamBatchGetResponse.result:type_name -> qosproxy.v1.StreamResult
-	10, // 14: qosproxy.v1.StreamBatchGetResponse.summary:type_name -> qosproxy.v1.StreamSummary
-	32, // 15: qosproxy.v1.StreamHeader.columns:type_name -> qosproxy.v1.Column
-	21, // 16: qosproxy.v1.StreamResult.result:type_name -> qosproxy.v1.KeyResult
-	23, // 17: qosproxy.v1.StreamSummary.stats:type_name -> qosproxy.v1.Stats
-	20, // 18: qosproxy.v1.ExplainRequest.keys:type_name -> qosproxy.v1.Key
-	25, // 19: qosproxy.v1.ExplainResponse.plan:type_name -> qosproxy.v1.Plan
-	30, // 20: qosproxy.v1.DescribeRingResponse.hosts:type_name -> qosproxy.v1.Host
-	15, // 21: qosproxy.v1.DescribeRingResponse.keyspaces:type_name -> qosproxy.v1.KeyspaceRing
-	16, // 22: qosproxy.v1.KeyspaceRing.ranges:type_name -> qosproxy.v1.TokenRange
-	19, // 23: qosproxy.v1.ListTablesResponse.tables:type_name -> qosproxy.v1.Table
-	32, // 24: qosproxy.v1.Table.partition_key:type_name -> qosproxy.v1.Column
-	32, // 25: qosproxy.v1.Table.columns:type_name -> qosproxy.v1.Column
-	31, // 26: qosproxy.v1.Table.timeout:type_name -> google.protobuf.Duration
-	33, // 27: qosproxy.v1.Key.components:type_name -> qosproxy.v1.Value
-	1,  // 28: qosproxy.v1.KeyResult.status:type_name -> qosproxy.v1.KeyStatus
-	22, // 29: qosproxy.v1.KeyResult.rows:type_name -> qosproxy.v1.Row
-	33, // 30: qosproxy.v1.Row.values:type_name -> qosproxy.v1.Value
-	31, // 31: qosproxy.v1.Stats.elapsed:type_name -> google.protobuf.Duration
-	25, // 32: qosproxy.v1.Explanation.plan:type_name -> qosproxy.v1.Plan
-	29, // 33: qosproxy.v1.Explanation.attempts:type_name -> qosproxy.v1.Attempt
-	31, // 34: qosproxy.v1.Explanation.deadline:type_name -> google.protobuf.Duration
-	31, // 35: qosproxy.v1.Explanation.soft_deadline:type_name -> google.protobuf.Duration
-	27, // 36: qosproxy.v1.Plan.keys:type_name -> qosproxy.v1.PlannedKey
-	28, // 37: qosproxy.v1.Plan.groups:type_name -> qosproxy.v1.PlannedGroup
-	26, // 38: qosproxy.v1.Plan.hosts:type_name -> qosproxy.v1.PlannedHost
-	31, // 39: qosproxy.v1.Plan.statement_cost:type_name -> google.protobuf.Duration
-	31, // 40: qosproxy.v1.Plan.key_cost:type_name -> google.protobuf.Duration
-	30, // 41: qosproxy.v1.PlannedHost.host:type_name -> qosproxy.v1.Host
-	30, // 42: qosproxy.v1.PlannedGroup.host:type_name -> qosproxy.v1.Host
-	2,  // 43: qosproxy.v1.Attempt.kind:type_name -> qosproxy.v1.AttemptKind
-	31, // 44: qosproxy.v1.Attempt.start:type_name -> google.protobuf.Duration
-	31, // 45: qosproxy.v1.Attempt.end:type_name -> google.protobuf.Duration
-	3,  // 46: qosproxy.v1.Attempt.outcome:type_name -> qosproxy.v1.AttemptOutcome
-	31, // 47: qosproxy.v1.Attempt.hedge_after:type_name -> google.protobuf.Duration
-	4,  // 48: qosproxy.v1.QosProxy.BatchGet:input_type -> qosproxy.v1.BatchGetRequest
-	6,  // 49: qosproxy.v1.QosProxy.StreamBatchGet:input_type -> qosproxy.v1.StreamBatchGetRequest
-	11, // 50: qosproxy.v1.QosProxy.Explain:input_type -> qosproxy.v1.ExplainRequest
-	13, // 51: qosproxy.v1.QosProxy.DescribeRing:input_type -> qosproxy.v1.DescribeRingRequest
-	17, // 52: qosproxy.v1.QosProxy.ListTables:input_type -> qosproxy.v1.ListTablesRequest
-	5,  // 53: qosproxy.v1.QosProxy.BatchGet:output_type -> qosproxy.v1.BatchGetResponse
-	7,  // 54: qosproxy.v1.QosProxy.StreamBatchGet:output_type -> qosproxy.v1.StreamBatchGetResponse
-	12, // 55: qosproxy.v1.QosProxy.Explain:output_type -> qosproxy.v1.ExplainResponse
-	14, // 56: qosproxy.v1.QosProxy.DescribeRing:output_type -> qosproxy.v1.DescribeRingResponse
-	18, // 57: qosproxy.v1.QosProxy.ListTables:output_type -> qosproxy.v1.ListTablesResponse
-	53, // [53:58] is the sub-list for method output_type
-	48, // [48:53] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	22, // 0: qosproxy.v1.BatchGetRequest.keys:type_name -> qosproxy.v1.Key
+	2,  // 1: qosproxy.v1.BatchGetRequest.encoding:type_name -> qosproxy.v1.Encoding
+	34, // 2: qosproxy.v1.BatchGetRequest.timeout:type_name -> google.protobuf.Duration
+	34, // 3: qosproxy.v1.BatchGetRequest.soft_deadline:type_name -> google.protobuf.Duration
+	23, // 4: qosproxy.v1.BatchGetRequest.where:type_name -> qosproxy.v1.Condition
+	1,  // 5: qosproxy.v1.BatchGetRequest.order:type_name -> qosproxy.v1.Order
+	35, // 6: qosproxy.v1.BatchGetResponse.columns:type_name -> qosproxy.v1.Column
+	24, // 7: qosproxy.v1.BatchGetResponse.results:type_name -> qosproxy.v1.KeyResult
+	26, // 8: qosproxy.v1.BatchGetResponse.stats:type_name -> qosproxy.v1.Stats
+	27, // 9: qosproxy.v1.BatchGetResponse.explanation:type_name -> qosproxy.v1.Explanation
+	22, // 10: qosproxy.v1.StreamBatchGetRequest.keys:type_name -> qosproxy.v1.Key
+	2,  // 11: qosproxy.v1.StreamBatchGetRequest.encoding:type_name -> qosproxy.v1.Encoding
+	34, // 12: qosproxy.v1.StreamBatchGetRequest.timeout:type_name -> google.protobuf.Duration
+	34, // 13: qosproxy.v1.StreamBatchGetRequest.soft_deadline:type_name -> google.protobuf.Duration
+	23, // 14: qosproxy.v1.StreamBatchGetRequest.where:type_name -> qosproxy.v1.Condition
+	1,  // 15: qosproxy.v1.StreamBatchGetRequest.order:type_name -> qosproxy.v1.Order
+	10, // 16: qosproxy.v1.StreamBatchGetResponse.header:type_name -> qosproxy.v1.StreamHeader
+	11, // 17: qosproxy.v1.StreamBatchGetResponse.result:type_name -> qosproxy.v1.StreamResult
+	12, // 18: qosproxy.v1.StreamBatchGetResponse.summary:type_name -> qosproxy.v1.StreamSummary
+	35, // 19: qosproxy.v1.StreamHeader.columns:type_name -> qosproxy.v1.Column
+	24, // 20: qosproxy.v1.StreamResult.result:type_name -> qosproxy.v1.KeyResult
+	26, // 21: qosproxy.v1.StreamSummary.stats:type_name -> qosproxy.v1.Stats
+	22, // 22: qosproxy.v1.ExplainRequest.keys:type_name -> qosproxy.v1.Key
+	28, // 23: qosproxy.v1.ExplainResponse.plan:type_name -> qosproxy.v1.Plan
+	33, // 24: qosproxy.v1.DescribeRingResponse.hosts:type_name -> qosproxy.v1.Host
+	17, // 25: qosproxy.v1.DescribeRingResponse.keyspaces:type_name -> qosproxy.v1.KeyspaceRing
+	18, // 26: qosproxy.v1.KeyspaceRing.ranges:type_name -> qosproxy.v1.TokenRange
+	21, // 27: qosproxy.v1.ListTablesResponse.tables:type_name -> qosproxy.v1.Table
+	35, // 28: qosproxy.v1.Table.partition_key:type_name -> qosproxy.v1.Column
+	35, // 29: qosproxy.v1.Table.columns:type_name -> qosproxy.v1.Column
+	34, // 30: qosproxy.v1.Table.timeout:type_name -> google.protobuf.Duration
+	35, // 31: qosproxy.v1.Table.clustering:type_name -> qosproxy.v1.Column
+	36, // 32: qosproxy.v1.Key.components:type_name -> qosproxy.v1.Value
+	0,  // 33: qosproxy.v1.Condition.operator:type_name -> qosproxy.v1.Operator
+	36, // 34: qosproxy.v1.Condition.values:type_name -> qosproxy.v1.Value
+	3,  // 35: qosproxy.v1.KeyResult.status:type_name -> qosproxy.v1.KeyStatus
+	25, // 36: qosproxy.v1.KeyResult.rows:type_name -> qosproxy.v1.Row
+	36, // 37: qosproxy.v1.Row.values:type_name -> qosproxy.v1.Value
+	34, // 38: qosproxy.v1.Stats.elapsed:type_name -> google.protobuf.Duration
+	28, // 39: qosproxy.v1.Explanation.plan:type_name -> qosproxy.v1.Plan
+	32, // 40: qosproxy.v1.Explanation.attempts:type_name -> qosproxy.v1.Attempt
+	34, // 41: qosproxy.v1.Explanation.deadline:type_name -> google.protobuf.Duration
+	34, // 42: qosproxy.v1.Explanation.soft_deadline:type_name -> google.protobuf.Duration
+	30, // 43: qosproxy.v1.Plan.keys:type_name -> qosproxy.v1.PlannedKey
+	31, // 44: qosproxy.v1.Plan.groups:type_name -> qosproxy.v1.PlannedGroup
+	29, // 45: qosproxy.v1.Plan.hosts:type_name -> qosproxy.v1.PlannedHost
+	34, // 46: qosproxy.v1.Plan.statement_cost:type_name -> google.protobuf.Duration
+	34, // 47: qosproxy.v1.Plan.key_cost:type_name -> google.protobuf.Duration
+	33, // 48: qosproxy.v1.PlannedHost.host:type_name -> qosproxy.v1.Host
+	33, // 49: qosproxy.v1.PlannedGroup.host:type_name -> qosproxy.v1.Host
+	4,  // 50: qosproxy.v1.Attempt.kind:type_name -> qosproxy.v1.AttemptKind
+	34, // 51: qosproxy.v1.Attempt.start:type_name -> google.protobuf.Duration
+	34, // 52: qosproxy.v1.Attempt.end:type_name -> google.protobuf.Duration
+	5,  // 53: qosproxy.v1.Attempt.outcome:type_name -> qosproxy.v1.AttemptOutcome
+	34, // 54: qosproxy.v1.Attempt.hedge_after:type_name -> google.protobuf.Duration
+	6,  // 55: qosproxy.v1.QosProxy.BatchGet:input_type -> qosproxy.v1.BatchGetRequest
+	8,  // 56: qosproxy.v1.QosProxy.StreamBatchGet:input_type -> qosproxy.v1.StreamBatchGetRequest
+	13, // 57: qosproxy.v1.QosProxy.Explain:input_type -> qosproxy.v1.ExplainRequest
+	15, // 58: qosproxy.v1.QosProxy.DescribeRing:input_type -> qosproxy.v1.DescribeRingRequest
+	19, // 59: qosproxy.v1.QosProxy.ListTables:input_type -> qosproxy.v1.ListTablesRequest
+	7,  // 60: qosproxy.v1.QosProxy.BatchGet:output_type -> qosproxy.v1.BatchGetResponse
+	9,  // 61: qosproxy.v1.QosProxy.StreamBatchGet:output_type -> qosproxy.v1.StreamBatchGetResponse
+	14, // 62: qosproxy.v1.QosProxy.Explain:output_type -> qosproxy.v1.ExplainResponse
+	16, // 63: qosproxy.v1.QosProxy.DescribeRing:output_type -> qosproxy.v1.DescribeRingResponse
+	20, // 64: qosproxy.v1.QosProxy.ListTables:output_type -> qosproxy.v1.ListTablesResponse
+	60, // [60:65] is the sub-list for method output_type
+	55, // [55:60] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_qosproxy_v1_qosproxy_proto_init() }
@@ -2701,14 +3008,14 @@ func file_qosproxy_v1_qosproxy_proto_init() {
 		(*StreamBatchGetResponse_Result)(nil),
 		(*StreamBatchGetResponse_Summary)(nil),
 	}
-	file_qosproxy_v1_qosproxy_proto_msgTypes[23].OneofWrappers = []any{}
+	file_qosproxy_v1_qosproxy_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_qosproxy_v1_qosproxy_proto_rawDesc), len(file_qosproxy_v1_qosproxy_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   27,
+			NumEnums:      6,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
@@ -36,7 +37,8 @@ func TestSixNodes(t *testing.T) {
 	createTypes(t, client, typed)
 	data := createData(t, client)
 	createOwned(t, client)
-	p := serve(t, cluster, sixNodesConfig)
+	sliced := createRows(t, client)
+	p := serve(t, cluster, sixNodesConfig+"  - name: "+strings.Join(rowTableNames(), "\n  - name: ")+"\n")
 
 	t.Run("placement is Cassandra's", func(t *testing.T) { comparePlacement(t, cluster, client, "dc1") })
 	t.Run("tokens are Cassandra's", func(t *testing.T) { testTokensAreCassandras(t, client, scale(1000)) })
@@ -45,6 +47,8 @@ func TestSixNodes(t *testing.T) {
 	t.Run("random lookups", func(t *testing.T) { testRandomLookups(t, p, data, scale(2500)) })
 	t.Run("both listeners agree", func(t *testing.T) { testListenersAgree(t, p, data, scale(500)) })
 	t.Run("partitions of many rows", func(t *testing.T) { testManyRows(t, p) })
+	t.Run("rows by primary key and slices are SELECT's", func(t *testing.T) { testRows(t, p, client, sliced, scale(400)) })
+	t.Run("write times are SELECT's", func(t *testing.T) { testFunctions(t, p, client, typed) })
 	t.Run("bad requests name the field", func(t *testing.T) { testBadRequests(t, p) })
 	t.Run("a changing schema", func(t *testing.T) { testSchemaChanges(t, p, client) })
 	t.Run("a lookup ends at the client's deadline", func(t *testing.T) { testDeadline(t, p, cluster) })

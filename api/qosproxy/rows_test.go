@@ -1,0 +1,55 @@
+package qosproxy_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/api/qosproxy"
+)
+
+// TestRowsOfAPartition is of keys with clustering values, conditions and order, by Get and by
+// Stream.
+func TestRowsOfAPartition(t *testing.T) {
+	client := dial(t, address, qosproxy.Options{})
+	partition := qosproxy.NewKey("north", 2026)
+	for name, c := range map[string]struct {
+		lookup qosproxy.Lookup
+		want   []int32
+	}{
+		"a partition":   {qosproxy.Lookup{Keys: []qosproxy.Key{partition}}, []int32{1, 2}},
+		"a row":         {qosproxy.Lookup{Keys: []qosproxy.Key{qosproxy.NewKey("north", 2026, 2)}}, []int32{2}},
+		"no such row":   {qosproxy.Lookup{Keys: []qosproxy.Key{qosproxy.NewKey("north", 2026, 3)}}, nil},
+		"in reverse":    {qosproxy.Lookup{Keys: []qosproxy.Key{partition}, Reverse: true}, []int32{2, 1}},
+		"equal":         {qosproxy.Lookup{Keys: []qosproxy.Key{partition}, Where: []qosproxy.Condition{qosproxy.Equal("number", 2)}}, []int32{2}},
+		"one of":        {qosproxy.Lookup{Keys: []qosproxy.Key{partition}, Where: []qosproxy.Condition{qosproxy.In("number", 1, 3)}}, []int32{1}},
+		"above":         {qosproxy.Lookup{Keys: []qosproxy.Key{partition}, Where: []qosproxy.Condition{qosproxy.Greater("number", 1)}}, []int32{2}},
+		"below":         {qosproxy.Lookup{Keys: []qosproxy.Key{partition}, Where: []qosproxy.Condition{qosproxy.Less("number", 2)}}, []int32{1}},
+		"within bounds": {qosproxy.Lookup{Keys: []qosproxy.Key{partition}, Where: []qosproxy.Condition{qosproxy.AtLeast("number", 1), qosproxy.AtMost("number", 2)}}, []int32{1, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.lookup.Table, c.lookup.Columns = "shop.orders", []string{"number"}
+			numbers := func(r qosproxy.Result) (out []int32) {
+				require.NoError(t, r.Err())
+				rows, err := r.Rows()
+				require.NoError(t, err)
+				for _, row := range rows {
+					out = append(out, row.Value("number").GetInt())
+				}
+				return out
+			}
+			answer, err := client.Get(t.Context(), c.lookup)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, numbers(answer.At(0)))
+			for r, err := range client.Stream(t.Context(), c.lookup) {
+				require.NoError(t, err)
+				assert.Equal(t, c.want, numbers(r))
+			}
+		})
+	}
+	_, err := client.Get(t.Context(), qosproxy.Lookup{Table: "shop.orders", Keys: []qosproxy.Key{partition}, Where: []qosproxy.Condition{qosproxy.Equal("number", struct{}{})}})
+	require.ErrorContains(t, err, `Where: column "number"`)
+	_, err = client.Get(t.Context(), qosproxy.Lookup{Table: "shop.orders", Keys: []qosproxy.Key{partition}, Consistency: "ALL"})
+	require.ErrorContains(t, err, "not among those that may be asked of shop.orders")
+}

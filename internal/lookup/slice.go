@@ -1,0 +1,177 @@
+package lookup
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// Condition is one restriction on a clustering column, as a caller words it.
+type Condition struct {
+	// Column is the name of the column as Cassandra stores it.
+	Column string
+	// Operator says how the column compares with the values.
+	Operator partition.Operator
+	// Values are CQL-serialized values of the type of the column, not null: one, or with
+	// partition.In at least one. The same value counts once.
+	Values [][]byte
+}
+
+// whereField is the field of a request with the conditions on a column, in errors.
+func whereField(column string) string {
+	const most = 40
+	if len(column) > most {
+		column = strings.ToValidUTF8(column[:most], "") + "…"
+	}
+	return "where." + column
+}
+
+// ClusteringColumn returns the clustering column of that name, on which a condition may be.
+// The error is an *Error of kind ErrInvalid when the table has none of that name, and
+// ErrForbidden when the caller may not read it: conditions would tell its values.
+func (t *Table) ClusteringColumn(name string) (schema.Column, error) {
+	field := whereField(name)
+	i := t.clustering(name)
+	switch {
+	case !t.permits(name) && (t.narrowed || i >= 0):
+		return schema.Column{}, &Error{Kind: ErrForbidden, Field: field, Message: fmt.Sprintf(
+			"column %q of %s may not be read by this client, nor be restricted", name, t.Schema)}
+	case i >= 0:
+		return t.Schema.Clustering[i], nil
+	case len(t.Schema.Clustering) == 0:
+		return schema.Column{}, Invalid(field, "%s has no clustering columns to restrict: every key is one row", t.Schema)
+	}
+	return schema.Column{}, Invalid(field, "%q is no clustering column of %s; there are %s", name, t.Schema, t.clusteringNames())
+}
+
+// clustering returns the position of a clustering column, -1 for none of that name.
+func (t *Table) clustering(name string) int {
+	return slices.IndexFunc(t.Schema.Clustering, func(c schema.Column) bool { return c.Name == name })
+}
+
+// clusteringNames lists the clustering columns.
+func (t *Table) clusteringNames() string {
+	names := make([]string, len(t.Schema.Clustering))
+	for i, c := range t.Schema.Clustering {
+		names[i] = c.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// Slice returns the rows of every key that meet all conditions, in clustering order or in
+// reverse; nil for all of them in order. The conditions follow the rules of CQL: together they
+// restrict neighbouring clustering columns, and a column behind a range none. The error is an
+// *Error that names the column, such as where.ts.
+func (t *Table) Slice(conditions []Condition, reverse bool) (*partition.Slice, error) {
+	if reverse && len(t.Schema.Clustering) == 0 {
+		return nil, Invalid("order", "%s has no clustering columns: a key is one row, which has no order", t.Schema)
+	}
+	if len(conditions) == 0 && !reverse {
+		return nil, nil //nolint:nilnil // nil is every row
+	}
+	s := &partition.Slice{Reverse: reverse}
+	for _, c := range conditions {
+		column, err := t.ClusteringColumn(c.Column)
+		if err != nil {
+			return nil, err
+		}
+		r := partition.Restriction{Column: t.clustering(column.Name), Operator: c.Operator, Values: c.Values}
+		if r.Operator == partition.In {
+			// In one order, so that equal slices are equal.
+			r.Values = slices.Clone(r.Values)
+			slices.SortFunc(r.Values, slices.Compare)
+			r.Values = slices.CompactFunc(r.Values, slices.Equal)
+		}
+		s.Restrictions = append(s.Restrictions, r)
+	}
+	slices.SortFunc(s.Restrictions, func(a, b partition.Restriction) int {
+		return cmp.Or(cmp.Compare(a.Column, b.Column), cmp.Compare(a.Operator, b.Operator))
+	})
+	for i := 1; i < len(s.Restrictions); i++ {
+		if err := t.follows(s.Restrictions[i-1], s.Restrictions[i]); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// follows checks that one restriction may stand behind another.
+func (t *Table) follows(before, r partition.Restriction) error {
+	name, field := t.Schema.Clustering[r.Column].Name, whereField(t.Schema.Clustering[r.Column].Name)
+	switch earlier := t.Schema.Clustering[before.Column].Name; {
+	case r.Column == before.Column && (!before.Operator.Lower() || !r.Operator.Range() || r.Operator.Lower()):
+		return Invalid(field, "%s and %s contradict or repeat each other; a column has one value, one list, or a lower and an upper bound",
+			before.Operator, r.Operator)
+	case r.Column == before.Column:
+	case r.Column > before.Column+1:
+		return Invalid(field, "%q is restricted before it must be %q", name, t.Schema.Clustering[before.Column+1].Name)
+	case before.Operator.Range():
+		return Invalid(field, "%q is behind a range of %q; only the last restricted column may have a range", name, earlier)
+	}
+	return nil
+}
+
+// checkSlice refuses a slice that does not go on where a key ends, and one that asks for too
+// many rows by their values.
+func (r *Request) checkSlice() error {
+	if r.Slice == nil || len(r.Slice.Restrictions) == 0 {
+		return nil
+	}
+	t, first := r.Table.Schema, r.Slice.Restrictions[0].Column
+	for i, k := range r.Keys {
+		named := len(k.Components()) - len(t.PartitionKey)
+		switch {
+		case named > first:
+			return Invalid(keyField(i), "it names the clustering column %q, which where restricts as well", t.Clustering[first].Name)
+		case named < first:
+			return Invalid(keyField(i), "where restricts %q, so that the key must name %q", t.Clustering[first].Name, t.Clustering[named].Name)
+		}
+	}
+	if n := r.Slice.Each(); n*len(r.Keys) > r.Table.Settings.MaxKeys {
+		return Invalid("where", "%d keys with %d values each are more than the %d (max_keys) that one lookup of %s may ask; send several lookups",
+			len(r.Keys), n, r.Table.Settings.MaxKeys, t)
+	}
+	return nil
+}
+
+// keyField names the key at i in errors.
+func keyField(i int) string { return fmt.Sprintf("keys[%d]", i) }
+
+// named returns how many clustering columns the keys name at least and at most.
+func (r *Request) named() (least, most int) {
+	least = len(r.Table.Schema.Clustering)
+	for _, k := range r.Keys {
+		n := len(k.Components()) - len(r.Table.Schema.PartitionKey)
+		least, most = min(least, n), max(most, n)
+	}
+	return least, most
+}
+
+// Level returns the consistency level that a request asks for, in any case; empty asks for that
+// of the table. The error is an *Error of kind ErrForbidden when the table does not allow it.
+func (t *Table) Level(asked string) (partition.Level, error) {
+	if asked == "" {
+		return "", nil
+	}
+	level := partition.LevelOf(strings.TrimSpace(asked))
+	if level == t.Settings.Consistency || slices.Contains(t.Settings.Consistencies, level) {
+		return level, nil
+	}
+	return "", &Error{Kind: ErrForbidden, Field: "consistency", Message: fmt.Sprintf(
+		"the level is not among those that may be asked of %s (%s); its operator can list it under consistencies", t.Schema, strings.Join(t.Levels(), ", "))}
+}
+
+// Levels returns the consistency levels that a request may ask for, that of the table first.
+func (t *Table) Levels() []string {
+	words := []string{string(t.Settings.Consistency)}
+	for _, l := range t.Settings.Consistencies {
+		if l != t.Settings.Consistency {
+			words = append(words, string(l))
+		}
+	}
+	return words
+}

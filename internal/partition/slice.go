@@ -1,0 +1,107 @@
+package partition
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Slice says which rows of a key are read, and in which order.
+type Slice struct {
+	// Restrictions are on the clustering columns behind those that the keys name, in
+	// clustering order, without a gap; a column with two bounds has two.
+	Restrictions []Restriction
+	// Reverse reads the rows of a partition from the last to the first.
+	Reverse bool
+}
+
+// Restriction restricts one clustering column.
+type Restriction struct {
+	// Column is the clustering column, counted in clustering order from 0.
+	Column int
+	// Operator says how the column compares with the values.
+	Operator Operator
+	// Values are CQL-serialized and not null: one, or with In one or more that differ.
+	Values [][]byte
+}
+
+// Operator is how a clustering column is restricted.
+type Operator uint8
+
+// The operators, in CQL's order of the values of the column.
+const (
+	Equal Operator = iota
+	In
+	Greater
+	GreaterOrEqual
+	Less
+	LessOrEqual
+)
+
+var operators = [...]struct{ word, cql string }{
+	{"eq", " = ?"}, {"in", " IN ?"}, {"gt", " > ?"}, {"gte", " >= ?"}, {"lt", " < ?"}, {"lte", " <= ?"},
+}
+
+// Operators lists all operators, in the order of their values.
+var Operators = []Operator{Equal, In, Greater, GreaterOrEqual, Less, LessOrEqual}
+
+// String returns the operator as a request has it in JSON, such as gte.
+func (o Operator) String() string { return operators[o].word }
+
+// CQL returns the operator and its place for the value, such as " >= ?".
+func (o Operator) CQL() string { return operators[o].cql }
+
+// Range reports whether the operator bounds a range.
+func (o Operator) Range() bool { return o >= Greater }
+
+// Lower reports whether the operator is a lower bound.
+func (o Operator) Lower() bool { return o == Greater || o == GreaterOrEqual }
+
+// Each returns how many values of clustering columns a key is asked for: the product of
+// those of all In, 1 without.
+func (s *Slice) Each() int {
+	n := 1
+	if s != nil {
+		for _, r := range s.Restrictions {
+			n *= max(len(r.Values), 1)
+		}
+	}
+	return n
+}
+
+// Reversed reports whether rows come from the last to the first; of a nil Slice they do not.
+func (s *Slice) Reversed() bool { return s != nil && s.Reverse }
+
+// Shape returns the Shape of a query of which each key names at least prefix clustering columns;
+// s may be nil.
+func (s *Slice) Shape(prefix int) string {
+	if s == nil && prefix == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(strconv.Itoa(prefix))
+	if s == nil {
+		return b.String()
+	}
+	for _, r := range s.Restrictions {
+		b.WriteByte(' ')
+		b.WriteString(strconv.Itoa(r.Column))
+		b.WriteString(r.Operator.String())
+	}
+	if s.Reverse {
+		b.WriteString(" reverse")
+	}
+	return b.String()
+}
+
+// Same reports whether two slices, either of which may be nil, are of the same rows in the
+// same order.
+func (s *Slice) Same(o *Slice) bool {
+	if s == o {
+		return true
+	}
+	return s != nil && o != nil && s.Reverse == o.Reverse && slices.EqualFunc(s.Restrictions, o.Restrictions, func(a, b Restriction) bool {
+		return a.Column == b.Column && a.Operator == b.Operator && slices.EqualFunc(a.Values, b.Values, bytes.Equal)
+	})
+}
