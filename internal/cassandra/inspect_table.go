@@ -40,7 +40,8 @@ func (s *inspection) table(ctx context.Context, first *site, r *ring.Ring, q doc
 	for _, c := range key.Components() {
 		args = append(args, rawValue(c))
 	}
-	if selected.limited() {
+	named := len(args)
+	if selected.limited(named) {
 		args = append(args, q.Rows)
 	}
 	for _, h := range placement.Local(ring.Token(key.Routing())) {
@@ -50,7 +51,7 @@ func (s *inspection) table(ctx context.Context, first *site, r *ring.Ring, q doc
 			continue
 		}
 		lookup := doctor.Lookup{Host: host.Addr}
-		if lookup.Took, err = at.timed(ctx, selected.one(), args); err != nil {
+		if lookup.Took, err = at.timed(ctx, selected.one(named), args); err != nil {
 			lookup.Took, lookup.Failure = 0, plainCause(err)
 		}
 		out.Lookups = append(out.Lookups, lookup)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/qosproxy/qosproxy/internal/config"
+	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
 // Level is how bad a finding is.
@@ -152,8 +153,10 @@ type table struct {
 	name     config.TableName
 	columns  []string
 	settings config.Settings
-	// byReplicas is whether the proxy itself asks a quorum of the replicas.
-	byReplicas bool
+	// levels are all at which it is read: its own and what a request may ask for.
+	levels []partition.Level
+	// byReplicas are those at which the proxy itself asks a quorum of the replicas.
+	byReplicas []partition.Level
 }
 
 func newExam(cfg *config.Config, found *Cluster) *exam {
@@ -169,9 +172,13 @@ func newExam(cfg *config.Config, found *Cluster) *exam {
 		}
 		c := &cfg.Tables[i]
 		t := table{Table: &found.Tables[i], name: c.Name, columns: c.Columns, settings: cfg.Effective(c)}
-		if t.settings.QuorumReads == config.QuorumReplicas {
-			local, total, _ := e.replicas(found.Keyspaces[c.Name.Keyspace])
-			t.byReplicas = t.level() == "LOCAL_QUORUM" || t.level() == "QUORUM" && local == total
+		local, total, _ := e.replicas(found.Keyspaces[c.Name.Keyspace])
+		for _, level := range append([]config.Consistency{t.settings.Consistency}, t.settings.Consistencies...) {
+			l := partition.Level(level)
+			t.levels = append(t.levels, l)
+			if t.settings.QuorumReads == config.QuorumReplicas && (l == "LOCAL_QUORUM" || l == "QUORUM" && local == total) {
+				t.byReplicas = append(t.byReplicas, l)
+			}
 		}
 		e.tables = append(e.tables, t)
 	}

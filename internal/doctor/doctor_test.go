@@ -250,6 +250,13 @@ var faults = map[string]struct {
 	}, "speculation", doctor.Problem, "shop.orders is read at LOCAL_QUORUM through coordinators", "ALTER TABLE shop.orders WITH speculative_retry = '99p';"},
 	"no speculation at a quorum of all datacenters": {func(p patient) { p.Config.Tables[accounts].Consistency = level("QUORUM") },
 		"speculation", doctor.Problem, "shop.accounts is read at QUORUM through coordinators", "'99p'"},
+	"no speculation at a quorum that a request may ask for": {func(p patient) {
+		p.Config.Tables[products].Consistencies = &[]config.Consistency{"LOCAL_QUORUM"}
+	}, "speculation", doctor.Problem, "shop.products is read at LOCAL_QUORUM through coordinators", "'99p'"},
+	"a level that a request may ask for and nothing reaches": {func(p patient) {
+		p.Keyspaces = map[string]ring.Replication{"shop": {Strategy: ring.NetworkTopologyStrategy, Factors: map[string]int{"dc1": 2}}}
+		p.Config.Tables[orders].Consistencies = &[]config.Consistency{"LOCAL_ONE", "THREE"}
+	}, "replication", doctor.Problem, "has 2 replicas, of which THREE needs 3 for shop.orders", "ALTER KEYSPACE"},
 	"speculation behind a proxy that hedges": {func(p patient) {
 		p.Cluster.Tables[products].Speculation, p.Cluster.Tables[products].Definition.NoSpeculation = "99p", false
 	}, "speculation", doctor.Note, "speculative_retry of shop.products is 99p", "ALTER TABLE shop.products WITH speculative_retry = 'NONE';"},

@@ -54,18 +54,24 @@ func (e *exam) keyspace(name string) []Finding {
 
 // survives finds tables of a keyspace that can be read only while all replicas are up, or never.
 func (e *exam) survives(keyspace string, local, total int, one func(Level, string, string) []Finding) []Finding {
+	var fragile string
 	for _, t := range e.tables {
 		if t.name.Keyspace != keyspace {
 			continue
 		}
-		needed, have := needs(t.level(), local, total)
-		what := fmt.Sprintf("has %d replicas, of which %s needs %d for %s", have, t.level(), needed, t.name)
-		switch {
-		case needed > have:
-			return one(Problem, what, "The level can never be reached, and lookups end UNAVAILABLE.")
-		case needed == have:
-			return one(Warning, what, "No fault is survived: while one replica is down or late, so are its keys.")
+		for _, level := range t.levels {
+			needed, have := needs(level, local, total)
+			what := fmt.Sprintf("has %d replicas, of which %s needs %d for %s", have, level, needed, t.name)
+			if needed > have {
+				return one(Problem, what, "The level can never be reached, and lookups end UNAVAILABLE.")
+			}
+			if needed == have && fragile == "" {
+				fragile = what
+			}
 		}
+	}
+	if fragile != "" {
+		return one(Warning, fragile, "No fault is survived: while one replica is down or late, so are its keys.")
 	}
 	return nil
 }
@@ -152,7 +158,7 @@ const allowNodeLocal = "start the nodes with -Dcassandra.enable_nodelocal_querie
 
 // nodeLocal finds nodes that refuse NODE_LOCAL, where a table is to be read at it.
 func nodeLocal(e *exam) []Finding {
-	at := such(e.tables, func(t table) bool { return t.level() == "NODE_LOCAL" })
+	at := such(e.tables, func(t table) bool { return slices.Contains(t.levels, "NODE_LOCAL") })
 	if len(at) == 0 {
 		return nil
 	}
@@ -165,7 +171,7 @@ func nodeLocal(e *exam) []Finding {
 
 // quorumReads finds tables with quorum_reads: replicas that coordinators will read nevertheless.
 func quorumReads(e *exam) []Finding {
-	by := such(e.tables, func(t table) bool { return t.byReplicas })
+	by := such(e.tables, func(t table) bool { return len(t.byReplicas) > 0 })
 	var found []Finding
 	for _, t := range by {
 		readable := slices.Clone(t.Definition.Columns)

@@ -99,25 +99,35 @@ func cql(name config.TableName) string {
 	return identifier(name.Keyspace) + "." + identifier(name.Table)
 }
 
-// level is the consistency level of a table.
-func (t *table) level() partition.Level { return partition.Level(t.settings.Consistency) }
+// throughCoordinators returns a level at which coordinators choose several replicas of the table;
+// empty when there is none.
+func (t *table) throughCoordinators() partition.Level {
+	for _, l := range t.levels {
+		if !l.OneReplica() && !slices.Contains(t.byReplicas, l) {
+			return l
+		}
+	}
+	return ""
+}
 
 // wantsOwnData reports whether hosts are asked for their own data.
-func wantsOwnData(t table) bool { return t.byReplicas || t.level() == "NODE_LOCAL" }
+func wantsOwnData(t table) bool {
+	return len(t.byReplicas) > 0 || slices.Contains(t.levels, "NODE_LOCAL")
+}
 
 // speculation finds tables whose own speculation is wrong for how they are read.
 func speculation(e *exam) []Finding {
 	var found []Finding
 	for _, t := range e.tables {
 		none := t.Definition.NoSpeculation
-		through := !t.level().OneReplica() && !t.byReplicas
+		through := t.throughCoordinators()
 		switch {
-		case through && none:
-			found = append(found, Finding{Level: Problem, Found: fmt.Sprintf("%s is read at %s through coordinators, and its speculative_retry is NONE", t.name, t.level()),
+		case through != "" && none:
+			found = append(found, Finding{Level: Problem, Found: fmt.Sprintf("%s is read at %s through coordinators, and its speculative_retry is NONE", t.name, through),
 				Why:  "A coordinator chooses the second replica. If that one is frozen, only the coordinator's own speculation gets around it: no hedge of the proxy can tell it whom to ask.",
 				Mend: t.alter("99p")})
-		case t.byReplicas && slices.ContainsFunc(e.answering(), func(n *Node) bool { return n.NodeLocal == Refused }): // see quorumReads
-		case !through && !none:
+		case len(t.byReplicas) > 0 && slices.ContainsFunc(e.answering(), func(n *Node) bool { return n.NodeLocal == Refused }): // see quorumReads
+		case through == "" && !none:
 			found = append(found, Finding{Level: Note, Found: fmt.Sprintf("the speculative_retry of %s is %s, and the proxy hedges already", t.name, t.Speculation),
 				Why:  "The two multiply: a coordinator asks another replica, too, from a node that may have been hedged. Mend it where only the proxy reads the table.",
 				Mend: t.alter("NONE")})
