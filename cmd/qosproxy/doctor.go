@@ -13,8 +13,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
-// errUnwell is the end of a check that has found a problem or a warning.
-var errUnwell = errors.New("something is wrong; mend what is a problem or a warning")
+// errWrong is the end of a check that has found a problem or a warning.
+var errWrong = errors.New("something is wrong; mend what is a problem or a warning")
 
 func newDoctor() *cobra.Command {
 	var configFile, output string
@@ -63,7 +63,7 @@ each with table, host and milliseconds or error; and counts by level.`,
 				err = report.Print(cmd.OutOrStdout(), terminal.Is(cmd.OutOrStdout()))
 			}
 			if err == nil && report.Wrong() {
-				err = errUnwell
+				err = errWrong
 			}
 			return err
 		},

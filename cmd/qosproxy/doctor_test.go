@@ -24,13 +24,13 @@ func TestTheDoctorSaysThatNobodyAnswers(t *testing.T) {
 	args := []string{"doctor", "--config", file}
 
 	out, err := execute(t, args...)
-	require.ErrorIs(t, err, errUnwell)
+	require.ErrorIs(t, err, errWrong)
 	assert.Contains(t, out, "problem  connection    no contact point answers: "+closed+": connection\n")
 	assert.Contains(t, out, "\n         mend  correct cassandra.contact_points\n\n1 problem, 0 warnings, 0 notes, 0 ok\n")
 	assert.Equal(t, command.ExitFailed, run(t.Context(), args))
 
 	out, err = execute(t, append(args, "-o", "json")...)
-	require.ErrorIs(t, err, errUnwell)
+	require.ErrorIs(t, err, errWrong)
 	var report doctor.Report
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	assert.Equal(t, 1, report.Counts[doctor.Problem])

@@ -70,17 +70,17 @@ func (at *site) meanBytes(ctx context.Context, q doctor.Question) int64 {
 
 // meanOf returns the mean over the ranges of an estimate, each weighed by its partitions.
 func meanOf(rows []row) int64 {
-	var bytes, partitions int64
+	var total, partitions int64
 	for _, r := range rows {
 		mean, _ := r["mean_partition_size"].(int64)
 		n, _ := r["partitions_count"].(int64)
-		bytes += mean * n
+		total += mean * n
 		partitions += n
 	}
 	if partitions == 0 {
 		return 0
 	}
-	return bytes / partitions
+	return total / partitions
 }
 
 // mostRows returns the most rows that a read of the table has returned at the node, 0 when it

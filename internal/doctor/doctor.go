@@ -78,7 +78,7 @@ type check struct {
 	// why is why its findings matter, unless they say it themselves.
 	why string
 	// look returns what it finds: nothing where there is nothing to look at, and one finding of
-	// level OK where all is well. Each fault is found by one check alone, so a check leaves out
+	// level OK where nothing is wrong. Each fault is found by one check alone, so a check leaves out
 	// what follows from the finding of another.
 	look func(*exam) []Finding
 }
@@ -193,7 +193,7 @@ func (e *exam) answering() []*Node {
 // fine is what a check returns that has found nothing.
 func fine(text string) []Finding { return []Finding{{Level: OK, Found: text}} }
 
-// orFine returns findings, or if there are none that all is well.
+// orFine returns findings, or one of level OK if there are none.
 func orFine(found []Finding, text string) []Finding {
 	if len(found) == 0 {
 		return fine(text)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func healthy(t *testing.T) patient {
 	for i := range 6 {
 		dc, n := i/3+1, i%3+1
 		c.Nodes = append(c.Nodes, doctor.Node{Host: ring.Host{
-			ID: fmt.Sprint(i), Addr: fmt.Sprintf("10.%d.0.%d:9042", dc, n), DC: fmt.Sprintf("dc%d", dc), Rack: fmt.Sprintf("r%d", n), Release: "5.0.9",
+			ID: strconv.Itoa(i), Addr: fmt.Sprintf("10.%d.0.%d:9042", dc, n), DC: fmt.Sprintf("dc%d", dc), Rack: fmt.Sprintf("r%d", n), Release: "5.0.9",
 		}, Schema: "one"})
 		if dc == 1 {
 			ask(&c.Nodes[i])

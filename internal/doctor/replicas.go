@@ -110,8 +110,9 @@ func needs(level partition.Level, local, total int) (needed, have int) {
 		return 2, total
 	case "THREE":
 		return 3, total
+	default:
+		return 1, local
 	}
-	return 1, local
 }
 
 // replicate returns the statement that gives a keyspace three replicas in the local datacenter.
@@ -190,7 +191,7 @@ func quorumReads(e *exam) []Finding {
 		}
 		var refusing []*Node
 		for _, n := range e.answering() {
-			if n.NodeLocal == Refused && !(n.Direct && t.Definition.NoSpeculation) {
+			if n.NodeLocal == Refused && (!n.Direct || !t.Definition.NoSpeculation) {
 				refusing = append(refusing, n)
 			}
 		}

@@ -46,11 +46,9 @@ func examine(t *testing.T, binary, yaml string, args ...string) (int, string) {
 	file := filepath.Join(t.TempDir(), "qosproxy.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(yaml), 0o600))
 	out, err := exec.CommandContext(t.Context(), binary, append([]string{"doctor", "--config", file}, args...)...).Output()
-	exit := new(exec.ExitError)
-	if err != nil && !errors.As(err, &exit) {
+	exit, failed := errors.AsType[*exec.ExitError](err)
+	if !failed {
 		require.NoError(t, err)
-	}
-	if err == nil {
 		return 0, string(out)
 	}
 	assert.Equal(t, 1, strings.Count(string(exit.Stderr), "\n"), "one line on stderr: %s", exit.Stderr)
