@@ -77,6 +77,9 @@ func TestWrongUsageIsExitCode2AndSaysWhatToDo(t *testing.T) {
 		"looking too often":         {[]string{"top", "--interval", "1ms"}, "use 200ms or more"},
 		"an admin that is no place": {[]string{"top", "--admin", "ftp://x"}, "use HOST:PORT"},
 		"an output of top":          {[]string{"top", "-o", "xml"}, "use table or json"},
+		"a doctor of two files":     {[]string{"doctor", "a.yaml"}, "expected no argument"},
+		"an output of the doctor":   {[]string{"doctor", "-o", "xml"}, "use table or json"},
+		"a doctor's mistaken file":  {[]string{"doctor", "--config", file}, "bad.yaml:2:3"},
 		"ranges without a keyspace": {[]string{"ring", "--ranges"}, "--ranges needs a KEYSPACE"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 const module = "github.com/qosproxy/qosproxy/"
 
 // allowed is the map of the program: which packages of this module each package
-// may import. Imports run the way a lookup runs; the one arrow against it is
-// cassandra, which implements executor.Reader.
+// may import. Imports run the way a lookup runs; the arrows against it are
+// those of cassandra, which implements executor.Reader and collects doctor.Cluster.
 var allowed = map[string][]string{
 	"api":                {},
 	"api/qosproxy":       {"api/qosproxy/v1"},
@@ -38,7 +38,8 @@ var allowed = map[string][]string{
 	"internal/coalesce":  {"internal/partition", "internal/schema"},
 	"internal/hotkeys":   {"internal/partition"},
 	"internal/lookup":    {"internal/coalesce", "internal/executor", "internal/hedge", "internal/hotkeys", "internal/incident", "internal/partition", "internal/planner", "internal/quorum", "internal/ring", "internal/schema"},
-	"internal/cassandra": {"internal/cqltype", "internal/executor", "internal/incident", "internal/partition", "internal/quorum", "internal/ring", "internal/schema", "internal/secret"},
+	"internal/cassandra": {"internal/cqltype", "internal/doctor", "internal/executor", "internal/incident", "internal/partition", "internal/quorum", "internal/ring", "internal/schema", "internal/secret"},
+	"internal/doctor":    {"internal/config", "internal/partition", "internal/planner", "internal/quorum", "internal/ring", "internal/schema", "internal/terminal"},
 	"internal/sla":       {"internal/lookup"},
 	"internal/status":    {"internal/lookup"},
 	"internal/tracing":   {"internal/executor", "internal/lookup", "internal/partition"},
@@ -60,7 +61,7 @@ var allowed = map[string][]string{
 	"internal/terminal": {},
 	"internal/command":  {"internal/config", "internal/terminal"},
 	"deploy/prometheus": {},
-	"cmd/qosproxy": {"api/qosproxy", "api/qosproxy/v1", "internal/app", "internal/cassandra", "internal/command", "internal/config", "internal/cqltype",
+	"cmd/qosproxy": {"api/qosproxy", "api/qosproxy/v1", "internal/app", "internal/cassandra", "internal/command", "internal/config", "internal/cqltype", "internal/doctor",
 		"internal/explain", "internal/identity", "internal/partition", "internal/ring", "internal/schema", "internal/status", "internal/terminal", "internal/timeline"},
 }
 

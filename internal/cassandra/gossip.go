@@ -35,11 +35,16 @@ func gossip(ctx context.Context, s *gocql.Session, host ring.Host) ([]member, er
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", headline(gossipQuery), err)
 	}
-	members := make([]member, len(rows))
+	return membersOf(rows), nil
+}
+
+// membersOf reads the rows of gossip.
+func membersOf(rows []row) []member {
+	out := make([]member, len(rows))
 	for i, r := range rows {
-		members[i] = newMember(r)
+		out[i] = newMember(r)
 	}
-	return members, nil
+	return out
 }
 
 func newMember(r row) member {

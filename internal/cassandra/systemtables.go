@@ -16,14 +16,18 @@ const systemPageRows = 2000
 // nodes tell must not be mixed.
 type node struct {
 	session *gocql.Session
-	host    *gocql.HostInfo
-	port    int
+	// host is nil for a session that knows no other node.
+	host *gocql.HostInfo
+	port int
 }
 
 // rows runs a statement on the node and returns all its rows.
-func (n node) rows(ctx context.Context, cql string) ([]row, error) {
-	rows, err := n.session.Query(cql).Consistency(gocql.One).SetHostID(n.host.HostID()).
-		PageSize(systemPageRows).Prefetch(0).IterContext(ctx).SliceMap()
+func (n node) rows(ctx context.Context, cql string, args ...any) ([]row, error) {
+	query := n.session.Query(cql, args...).Consistency(gocql.One).PageSize(systemPageRows).Prefetch(0)
+	if n.host != nil {
+		query = query.SetHostID(n.host.HostID())
+	}
+	rows, err := query.IterContext(ctx).SliceMap()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", headline(cql), err)
 	}
@@ -32,21 +36,30 @@ func (n node) rows(ctx context.Context, cql string) ([]row, error) {
 
 // view returns the cluster as the node describes it.
 func (n node) view(ctx context.Context) (view, error) {
-	local, err := n.rows(ctx, "SELECT * FROM system.local WHERE key = 'local'")
+	local, err := n.rows(ctx, localQuery)
 	if err != nil {
 		return view{}, err
 	}
 	if len(local) != 1 {
 		return view{}, fmt.Errorf("system.local has %d rows, want 1", len(local))
 	}
-	peers, err := n.rows(ctx, "SELECT * FROM system.peers_v2")
-	if missing(err) {
-		peers, err = n.rows(ctx, "SELECT * FROM system.peers")
-	}
+	peers, err := n.peers(ctx)
 	if err != nil {
 		return view{}, err
 	}
 	return newView(local[0], peers, n.port)
+}
+
+// localQuery reads what a node tells of itself.
+const localQuery = "SELECT * FROM system.local WHERE key = 'local'"
+
+// peers returns what the node tells of the others.
+func (n node) peers(ctx context.Context) ([]row, error) {
+	peers, err := n.rows(ctx, "SELECT * FROM system.peers_v2")
+	if missing(err) {
+		peers, err = n.rows(ctx, "SELECT * FROM system.peers")
+	}
+	return peers, err
 }
 
 // definitions returns system_schema at one version of the schema, and that

@@ -202,7 +202,7 @@ func (d *decoder) merge(dst reflect.Value, e *ast.MappingValueNode, path string)
 func (d *decoder) unknown(path, key string, at place, known []string) {
 	p := &Error{Key: child(path, key)}
 	d.origin.locate(p, at)
-	switch near := nearest(key, known); {
+	switch near := Nearest(key, known); {
 	case key == "password":
 		p.Message = "a password does not belong in this file; write it to its own file and set password_file to the path"
 	case key == "token":

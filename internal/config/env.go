@@ -82,7 +82,7 @@ func setVariable(dst reflect.Value, value string) error {
 // secret.
 func unknownVariable(name string, known []string) *Error {
 	p := &Error{Variable: name}
-	switch near := nearest(name, known); {
+	switch near := Nearest(name, known); {
 	case strings.HasSuffix(name, "_PASSWORD"):
 		p.Message = "a password is not read from the environment; write it to a file and set " + Variable("cassandra.password_file") + " to the path"
 	case name == envPrefix+"TABLES" || strings.HasPrefix(name, envPrefix+"TABLES_"):

@@ -83,7 +83,7 @@ func TestNearestNames(t *testing.T) {
 		"timout": "timeout", "time_out": "timeout", "tiemout": "timeout", "max_key": "max_keys", "speculative_rety": "speculative_retry",
 		"max_row_per_keys": "max_rows_per_key", "TIMEOUT": "timeout", "sl": "sla", "spec": "speculative_retry", "max_": "", "colour": "", "": "",
 	} {
-		assert.Equal(t, want, nearest(written, known), "%q", written)
+		assert.Equal(t, want, Nearest(written, known), "%q", written)
 	}
 	assert.Equal(t, 0, edits("abc", "abc"))
 	assert.Equal(t, 3, edits("", "abc"))

@@ -2,10 +2,10 @@ package config
 
 import "strings"
 
-// nearest returns the name that was probably meant: one that is a few typing
+// Nearest returns the name that was probably meant: one that is a few typing
 // errors away, or the only one that begins like it; empty when there is none.
 // Case does not matter.
-func nearest(written string, names []string) string {
+func Nearest(written string, names []string) string {
 	written = strings.ToLower(written)
 	best, distance := "", 1+max(1, len(written)/3)
 	begin, beginnings := "", 0

@@ -52,6 +52,7 @@ func TestFaults(t *testing.T) {
 	cluster, client := boot(t, devcluster.Config{Nodes: nodes("dc1", 3, 1, 16)})
 	binary := build(t)
 	t.Run("placement is Cassandra's", func(t *testing.T) { comparePlacement(t, cluster, client, "dc1") })
+	t.Run("the doctor finds what is planted", func(t *testing.T) { testDoctor(t, binary, cluster, client) })
 	d := createPlain(t, client)
 	p := start(t, binary, cluster, "")
 

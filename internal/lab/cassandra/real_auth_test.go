@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/qosproxy/qosproxy/internal/cassandra"
+	"github.com/qosproxy/qosproxy/internal/doctor"
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
 	"github.com/qosproxy/qosproxy/internal/partition"
@@ -130,6 +131,31 @@ func TestRealPasswordsDatacentersAndGuardrails(t *testing.T) {
 			_, err = read(t, c, executor.Query{Table: table, Columns: table.Columns}, hostOf(t, c, cluster.Nodes()[0]), keys[0])
 			return reason(err) == executor.ReasonInvalid
 		}, 10*time.Second, 100*time.Millisecond, "%v", err)
+
+		found, err := cassandra.Inspect(t.Context(), cfg, []doctor.Question{{Keyspace: "test", Table: "t", Rows: 1}})
+		require.NoError(t, err)
+		require.Len(t, found.Tables, 1)
+		assert.True(t, found.Tables[0].Denied)
+		assert.True(t, found.GossipDenied)
+		near := hostOf(t, c, cluster.Nodes()[0])
+		for _, n := range found.Nodes {
+			assert.Equal(t, n.ID == near.ID, n.Asked, "%s: only nodes of the local datacenter are connected to", n.Addr)
+			assert.Equal(t, n.ID == near.ID, n.SettingsDenied, n.Addr)
+			assert.NotEmpty(t, n.Schema, n.Addr)
+		}
+		assert.Equal(t, []string{"near", "far"}, []string{found.Points[0].DC, found.Points[1].DC})
+	})
+
+	t.Run("an inspection with a wrong password", func(t *testing.T) {
+		cfg := reader
+		cfg.Password = secret.New("wr0ng-one")
+		found, err := cassandra.Inspect(t.Context(), cfg, nil)
+		require.NoError(t, err)
+		assert.Empty(t, found.Nodes)
+		for _, p := range found.Points {
+			assert.Equal(t, "cassandra.username and cassandra.password_file", p.Key)
+			assert.NotContains(t, p.Failure, "wr0ng-one")
+		}
 	})
 }
 
