@@ -115,9 +115,6 @@ func replicated(factor int) map[string]ring.Replication {
 	return map[string]ring.Replication{"shop": {Strategy: ring.NetworkTopologyStrategy, Factors: map[string]int{"dc1": factor, "dc2": 3}}}
 }
 
-// level makes a setting of a table of its own.
-func level(name config.Consistency) *config.Consistency { return &name }
-
 // faults are planted one at a time. Each is found by its own check alone, and its mend says what
 // to do.
 var faults = map[string]struct {
@@ -148,17 +145,17 @@ var faults = map[string]struct {
 	"another partitioner": {func(p patient) {
 		p.Partitioner, p.Nodes, p.Cluster.Tables, p.RingFailure = "org.apache.cassandra.dht.ByteOrderedPartitioner", nil, nil, "no host owns a token"
 	}, "partitioner", doctor.Problem, "ByteOrderedPartitioner", "Murmur3Partitioner"},
-	"a local_dc that does not exist": {func(p patient) { p.Config.Cassandra.LocalDC = "dc3" },
+	"a local_dc that does not exist": {func(p patient) { p.Cassandra.LocalDC = "dc3" },
 		"datacenter", doctor.Problem, "no node is in local_dc dc3; the datacenters are dc1, dc2", "cassandra.local_dc: dc1"},
-	"contact points in several datacenters": {func(p patient) { p.Config.Cassandra.LocalDC, p.Points[1].DC = "", "dc2" },
+	"contact points in several datacenters": {func(p patient) { p.Cassandra.LocalDC, p.Points[1].DC = "", "dc2" },
 		"datacenter", doctor.Problem, "several datacenters: dc1, dc2", "cassandra.local_dc: dc1"},
 	"contact points in another datacenter": {func(p patient) {
-		p.Config.Cassandra.LocalDC, p.LocalDC = "dc2", "dc2"
+		p.Cassandra.LocalDC, p.LocalDC = "dc2", "dc2"
 		for i := range p.Nodes[3:] {
 			ask(&p.Nodes[3+i])
 		}
 	}, "datacenter", doctor.Problem, "no contact point that answers is in local_dc dc2", "[10.2.0.1:9042, 10.2.0.2:9042]"},
-	"a local_rack that does not exist": {func(p patient) { p.Config.Cassandra.LocalRack = "rack3" },
+	"a local_rack that does not exist": {func(p patient) { p.Cassandra.LocalRack = "rack3" },
 		"datacenter", doctor.Warning, "no node of dc1 is in local_rack rack3; the racks are r1, r2, r3", "cassandra.local_rack: r"},
 	"a node that is down, and a contact point": {func(p patient) {
 		p.Points[1].Failure, p.Points[1].DC, p.Points[1].Key = "connection refused", "", "cassandra.contact_points"
@@ -196,22 +193,22 @@ var faults = map[string]struct {
 	"a schema that cannot be read": {func(p patient) { p.Cluster.Tables, p.SchemaFailure = nil, "no answer" },
 		"tables", doctor.Problem, "the schema cannot be read: no answer", "log"},
 	"a table that is misspelt": {func(p patient) {
-		p.Config.Tables[products].Name.Table = "prodcuts"
+		p.Config.Tables[products].Name.Table = "product"
 		p.Cluster.Tables[products] = doctor.Table{}
-	}, "tables", doctor.Problem, "there is no table shop.prodcuts", "name: shop.products"},
+	}, "tables", doctor.Problem, "there is no table shop.product", "name: shop.products"},
 	"a table that is like no other": {func(p patient) {
 		p.Config.Tables[products].Name.Table = "warehouse_positions"
 		p.Cluster.Tables[products] = doctor.Table{}
 	}, "tables", doctor.Problem, "there is no table shop.warehouse_positions", "create it"},
-	"a column that is misspelt": {func(p patient) { p.Config.Tables[products].Columns = []string{"id", "nmae"} },
-		"tables", doctor.Problem, "shop.products has no column nmae", "name in place of nmae"},
+	"a column that is misspelt": {func(p patient) { p.Config.Tables[products].Columns = []string{"id", "nam"} },
+		"tables", doctor.Problem, "shop.products has no column nam", "name in place of nam"},
 	"no table at all": {func(p patient) { p.Config.Tables, p.Cluster.Tables = nil, nil },
 		"tables", doctor.Note, "allows no table", "keyspace.table"},
 	"a grant that is missing": {func(p patient) {
 		p.Cluster.Tables[orders].Denied, p.Cluster.Tables[orders].Lookups = true, nil
 	}, "grants", doctor.Problem, "qosproxy may not read shop.orders", "GRANT SELECT ON TABLE shop.orders TO qosproxy;"},
 	"a grant that is missing, with odd names": {func(p patient) {
-		p.Config.Cassandra.Username = `My "role"`
+		p.Cassandra.Username = `My "role"`
 		p.Config.Tables[orders].Name.Table = "Orders"
 		p.Cluster.Tables[orders].Denied, p.Cluster.Tables[orders].Lookups = true, nil
 	}, "grants", doctor.Problem, "may not read", `GRANT SELECT ON TABLE shop."Orders" TO "My ""role""";`},
@@ -242,14 +239,14 @@ var faults = map[string]struct {
 		p.Keyspaces = map[string]ring.Replication{"shop": {Strategy: ring.NetworkTopologyStrategy, Factors: map[string]int{"dc1": 2}}}
 		p.Config.Tables = p.Config.Tables[:features]
 		p.Cluster.Tables = p.Cluster.Tables[:features]
-		p.Config.Tables[orders].Consistency = level("THREE")
+		p.Config.Tables[orders].Consistency = new(config.Consistency("THREE"))
 	}, "replication", doctor.Problem, "has 2 replicas, of which THREE needs 3 for shop.orders", "ALTER KEYSPACE"},
-	"ALL": {func(p patient) { p.Config.Tables[orders].Consistency = level("ALL") },
+	"ALL": {func(p patient) { p.Config.Tables[orders].Consistency = new(config.Consistency("ALL")) },
 		"replication", doctor.Warning, "has 6 replicas, of which ALL needs 6", "ALTER KEYSPACE"},
 	"no speculation of coordinators at a quorum": {func(p patient) {
 		p.Cluster.Tables[orders].Speculation, p.Cluster.Tables[orders].Definition.NoSpeculation = "NEVER", true
 	}, "speculation", doctor.Problem, "shop.orders is read at LOCAL_QUORUM through coordinators", "ALTER TABLE shop.orders WITH speculative_retry = '99p';"},
-	"no speculation at a quorum of all datacenters": {func(p patient) { p.Config.Tables[accounts].Consistency = level("QUORUM") },
+	"no speculation at a quorum of all datacenters": {func(p patient) { p.Config.Tables[accounts].Consistency = new(config.Consistency("QUORUM")) },
 		"speculation", doctor.Problem, "shop.accounts is read at QUORUM through coordinators", "'99p'"},
 	"no speculation at a quorum that a request may ask for": {func(p patient) {
 		p.Config.Tables[products].Consistencies = &[]config.Consistency{"LOCAL_QUORUM"}
@@ -361,7 +358,7 @@ func TestAGoodClusterHasNoFinding(t *testing.T) {
 func TestNoFaultIsFoundWhereThereIsNone(t *testing.T) {
 	for name, plant := range map[string]func(patient){
 		"groups below a guardrail": func(p patient) {
-			p.Config.Defaults.MaxKeysPerGroup = 25
+			p.Defaults.MaxKeysPerGroup = 25
 			p.Nodes[1].Settings["partition_keys_in_select_fail_threshold"] = "25"
 		},
 		"hosts that answer directly": func(p patient) {
@@ -383,7 +380,7 @@ func TestNoFaultIsFoundWhereThereIsNone(t *testing.T) {
 			p.Config.Tables, p.Cluster.Tables = p.Config.Tables[:orders], p.Cluster.Tables[:orders]
 		},
 		"a table without rows":           func(p patient) { p.Cluster.Tables[orders].Lookups = nil },
-		"the datacenter by default":      func(p patient) { p.Config.Cassandra.LocalDC = "" },
+		"the datacenter by default":      func(p patient) { p.Cassandra.LocalDC = "" },
 		"a contact point that is a name": func(p patient) { p.Points[0].Name = "cassandra.example.com:9042" },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -404,7 +401,7 @@ func TestATableThatMayNotBeReadIsNotSaidToBeEmpty(t *testing.T) {
 
 func TestAReportFitsATerminal(t *testing.T) {
 	p := healthy(t)
-	p.Config.Cassandra.LocalRack = strings.Repeat("r", 100)
+	p.Cassandra.LocalRack = strings.Repeat("r", 100)
 	p.Cluster.Tables[products].Speculation, p.Cluster.Tables[products].Definition.NoSpeculation = "99p", false
 	p.Cluster.Tables[orders].Denied, p.Cluster.Tables[orders].Lookups = true, nil
 	p.Keyspaces = replicated(1)

@@ -51,7 +51,7 @@ func (r *Report) Print(w io.Writer, colour bool) error {
 func wrap(text string, column int) string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if line != "" && terminal.Width(line)+1+terminal.Width(word) <= lineWidth-column {
 			line += " " + word
 			continue
