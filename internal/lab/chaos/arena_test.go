@@ -460,32 +460,35 @@ func (a *arena) back(s *subject, n *devcluster.Node) time.Duration {
 	return patience
 }
 
-// within returns how many lookups a proxy has ended since it started, of those with
-// the labels given, how many of them it answered in full, and how many of these
-// within the deadline, which is an edge of the histogram.
-func (a *arena) within(s *subject, labels ...string) (all, full, inTime float64) {
+// ended counts lookups that a proxy has ended since it started: all of them, those that it has
+// answered in full, how many of these within the deadline, which is an edge of the histogram, and
+// those that it has refused for load.
+type ended struct{ all, full, inTime, refused float64 }
+
+// ended counts those with the labels given, all at one moment: refusals go on when the load has
+// ended, and counted a moment later they would be more than all lookups.
+func (a *arena) ended(s *subject, labels ...string) ended {
+	var e ended
 	for _, m := range a.metrics(s)["qosproxy_lookup_duration_seconds"].GetMetric() {
 		if !matches(m, labels) {
 			continue
 		}
 		h := m.GetHistogram()
-		all += float64(h.GetSampleCount())
-		if label(m, "code") != "OK" {
-			continue
-		}
-		full += float64(h.GetSampleCount())
-		for _, b := range h.GetBucket() {
-			if b.GetUpperBound() == deadline.Seconds() {
-				inTime += float64(b.GetCumulativeCount())
+		n := float64(h.GetSampleCount())
+		e.all += n
+		switch label(m, "code") {
+		case "RESOURCE_EXHAUSTED":
+			e.refused += n
+		case "OK":
+			e.full += n
+			for _, b := range h.GetBucket() {
+				if b.GetUpperBound() == deadline.Seconds() {
+					e.inTime += float64(b.GetCumulativeCount())
+				}
 			}
 		}
 	}
-	return all, full, inTime
-}
-
-// refused returns how many lookups a proxy has refused for load since it started.
-func (a *arena) refused(s *subject) float64 {
-	return a.sum(s, "qosproxy_lookup_duration_seconds", "code", "RESOURCE_EXHAUSTED")
+	return e
 }
 
 // answer is what is read of an answer over HTTP.

@@ -75,12 +75,12 @@ func (a *arena) crowded(o *Outcome, s *subject, length time.Duration, polite map
 		return sum.Load()
 	}
 	of(settled)
-	_, _, inTime := a.within(s, "keys", measured)
+	before := a.ended(s, "keys", measured)
 	lookups := of(length)
-	_, _, inTimeAfter := a.within(s, "keys", measured)
+	after := a.ended(s, "keys", measured)
 	load.Wait()
 	o.figure(Sum, "lookups", float64(lookups), "")
-	o.share(notInTime, float64(lookups)-(inTimeAfter-inTime), float64(lookups))
+	o.share(notInTime, float64(lookups)-(after.inTime-before.inTime), float64(lookups))
 	for p := range polite {
 		p.leave()
 	}

@@ -75,7 +75,7 @@ func (a *arena) closed(s *subject, c cell, d *bench.Dataset) (l *Load, refused f
 	defer one.leave()
 	load := bench.Load{Concurrency: c.callers}
 	a.loadAt(one, load, harmSettle)
-	before := a.refused(s)
+	before := a.ended(s).refused
 	l = a.loadAt(one, load, harmStretch)
-	return l, a.refused(s) - before
+	return l, a.ended(s).refused - before
 }

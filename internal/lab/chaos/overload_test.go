@@ -11,19 +11,21 @@ import (
 
 // served is what a proxy has made of the lookups of a stretch, by its own count: under such
 // load the client, on the same CPUs, is late itself.
-type served struct{ seconds, all, full, inTime, refused float64 }
+type served struct {
+	ended
+	seconds float64
+}
 
 // admitted is how many were not refused.
 func (s *served) admitted() float64 { return s.all - s.refused }
 
 // serve loads a proxy and counts.
 func (a *arena) serve(s *subject, load bench.Load, length time.Duration) *served {
-	allBefore, fullBefore, inTimeBefore := a.within(s)
-	refusedBefore := a.refused(s)
+	before := a.ended(s)
 	l := a.loadAt(s, load, length)
-	all, full, inTime := a.within(s)
+	after := a.ended(s)
 	a.t.Logf("%s", l)
-	return &served{max(l.Seconds, 1), all - allBefore, full - fullBefore, inTime - inTimeBefore, a.refused(s) - refusedBefore}
+	return &served{ended{after.all - before.all, after.full - before.full, after.inTime - before.inTime, after.refused - before.refused}, max(l.Seconds, 1)}
 }
 
 // nodeShare is the share of a CPU that each node has, and gets, while the possible load
