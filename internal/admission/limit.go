@@ -152,6 +152,12 @@ func (l *load) overdue(now time.Time) {
 // check looks at the evidence, and changes the limit when there is enough of it.
 func (l *load) check(now time.Time) {
 	l.checked = now
+	if l.lowered && l.lookups == 0 && now.Sub(l.sample.passed) >= impatient {
+		// What the hosts were behind with they have worked off. Kept, the limit would refuse the
+		// first of those that come now, and too few to tell otherwise.
+		l.lowered, l.limit, l.trial, l.suspect = false, l.most, trial{}, false
+		l.sample = sample{begin: now, passed: now}
+	}
 	l.overdue(now)
 	if l.settling(now) {
 		return

@@ -83,6 +83,33 @@ func TestCallersWhoHangUpSayNothingAboutTheHosts(t *testing.T) {
 	}
 }
 
+// TestALimitDoesNotOutliveThePauseAfterAnOverload is of a light load after hosts that answered
+// nobody in time.
+func TestALimitDoesNotOutliveThePauseAfterAnOverload(t *testing.T) {
+	for pause, kept := range map[time.Duration]bool{impatient - 100*time.Millisecond: true, impatient + checkEvery: false, 5 * time.Second: false} {
+		t.Run(pause.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, nil)
+				for range 5000 {
+					time.Sleep(time.Millisecond)
+					if p, err := s.controller.Admit(Ask{Client: service, Table: shop, Keys: 5}); err == nil {
+						time.AfterFunc(2*slo.Target, func() { p.Release(Outcome{Late: 5}) })
+					}
+				}
+				time.Sleep(2 * slo.Target)
+				synctest.Wait()
+				assert.True(t, s.controller.load.lowered)
+				time.Sleep(pause)
+				p, err := s.controller.Admit(Ask{Client: service, Table: shop, Keys: 5})
+				if err == nil {
+					p.Release(Outcome{Answered: 5})
+				}
+				assert.Equal(t, kept, s.controller.load.lowered)
+			})
+		})
+	}
+}
+
 func TestTenfoldOverloadKeepsItsGoodput(t *testing.T) {
 	for keys, callers := range map[int][]*identity.Client{50: {person, service, job}, 10: {person}} {
 		for _, who := range callers {
