@@ -140,6 +140,13 @@ func (s *inspection) each(n int, do func(i int)) {
 	_ = group.Wait()
 }
 
+// byAddress puts 10.0.0.9 before 10.0.0.10, where people look for it.
+func byAddress(a, b doctor.Node) int {
+	x, _ := netip.ParseAddrPort(a.Addr) // the zero value, before all others, for a name
+	y, _ := netip.ParseAddrPort(b.Addr)
+	return cmp.Or(x.Compare(y), strings.Compare(a.Addr, b.Addr))
+}
+
 // connect returns the site at an address, which it connects to the first time.
 func (s *inspection) connect(ctx context.Context, addr string) *site {
 	s.mu.Lock()
@@ -201,6 +208,7 @@ func (s *inspection) nodes(ctx context.Context, first *site, out *doctor.Cluster
 			for _, h := range v.hosts {
 				out.Nodes = append(out.Nodes, doctor.Node{Host: h})
 			}
+			slices.SortFunc(out.Nodes, byAddress)
 		}
 	}
 	if err != nil {

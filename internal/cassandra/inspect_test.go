@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/doctor"
+	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
@@ -172,7 +174,12 @@ func TestAnInspectionAsksEveryNode(t *testing.T) {
 	assert.Equal(t, []string{"shop.carts"}, found.Names)
 	assert.Equal(t, 2, found.Keyspaces["shop"].Factors["dc1"])
 	require.Len(t, found.Nodes, 2)
-	for i, n := range found.Nodes {
+	assert.True(t, slices.IsSortedFunc(found.Nodes, byAddress))
+	for _, n := range found.Nodes {
+		i := 0
+		if n.Addr == c.nodes[1].addr {
+			i = 1
+		}
 		assert.Equal(t, c.nodes[i].addr, n.Addr)
 		assert.True(t, n.Asked)
 		assert.Empty(t, n.Failure)
@@ -273,4 +280,17 @@ func TestAnInspectionReadsTheColumnsThatMayBeRead(t *testing.T) {
 	assert.Equal(t, []string{"v"}, names("v", "w"))
 	assert.Equal(t, []string{"id", "v"}, names())
 	assert.Equal(t, []string{"id", "v"}, names("w"), "what is misspelt is told of by another check")
+}
+
+func TestNodesAreToldOfByAddress(t *testing.T) {
+	var nodes []doctor.Node
+	for _, a := range []string{"[2001:db8::1]:9042", "10.0.0.10:9042", "cassandra-1:9042", "10.0.0.9:9142", "10.0.0.9:9042"} {
+		nodes = append(nodes, doctor.Node{Host: ring.Host{Addr: a}})
+	}
+	slices.SortFunc(nodes, byAddress)
+	var got []string
+	for _, n := range nodes {
+		got = append(got, n.Addr)
+	}
+	assert.Equal(t, []string{"cassandra-1:9042", "10.0.0.9:9042", "10.0.0.9:9142", "10.0.0.10:9042", "[2001:db8::1]:9042"}, got)
 }

@@ -19,7 +19,7 @@ type Cluster struct {
 	// LocalDC is the datacenter whose nodes were asked: the configured one, or that of the
 	// first contact point where there is no such datacenter.
 	LocalDC string
-	// Nodes are those that own tokens, of all datacenters.
+	// Nodes are those that own tokens, of all datacenters, by address.
 	Nodes []Node
 	// RingFailure is why no ring can be built of them; empty when one can.
 	RingFailure string
