@@ -145,6 +145,10 @@ func (r Result) Rows() ([]Row, error) {
 	return rows, nil
 }
 
+// NextPageToken names the page behind the rows; empty when there is none, or Lookup.Paging was
+// not set.
+func (r Result) NextPageToken() string { return r.proto.GetNextPageToken() }
+
 // columns describe the rows of an answer; nil has none.
 type columns struct {
 	list  []*qosproxyv1.Column

@@ -152,7 +152,7 @@ func TestWhatIsAskedAgain(t *testing.T) {
 		"not where it is no remedy":        {[]error{failure(codes.Unavailable, "FAILED", 0)}, qosproxy.Options{}, 0, 1, codes.Unavailable},
 		"not what was shed":                {[]error{failure(codes.ResourceExhausted, "SHED", soon)}, qosproxy.Options{}, 0, 1, codes.ResourceExhausted},
 		"what was shed if wanted":          {[]error{failure(codes.ResourceExhausted, "SHED", soon)}, qosproxy.Options{RetryShed: true}, 0, 2, codes.OK},
-		"not what is too large, if wanted": {[]error{failure(codes.ResourceExhausted, "TOO_LARGE", 0)}, qosproxy.Options{RetryShed: true}, 0, 1, codes.ResourceExhausted},
+		"not what is too large, if wanted": {[]error{failure(codes.FailedPrecondition, "TOO_LARGE", 0)}, qosproxy.Options{RetryShed: true}, 0, 1, codes.FailedPrecondition},
 		"not what is wrong":                {[]error{failure(codes.InvalidArgument, "INVALID_REQUEST", 0)}, qosproxy.Options{}, 0, 1, codes.InvalidArgument},
 		"not what timed out":               {[]error{failure(codes.DeadlineExceeded, "TIMED_OUT", 0)}, qosproxy.Options{}, 0, 1, codes.DeadlineExceeded},
 	} {

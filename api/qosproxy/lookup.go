@@ -34,6 +34,13 @@ type Lookup struct {
 	// LimitPerKey is the most rows to return of one key; 0 means all, up to
 	// the limit of the table, beyond which the key is TooLarge.
 	LimitPerKey int
+	// Paging returns the rows of a key in pages of LimitPerKey, or of what the answer has room
+	// for. See Client.Pages, which asks for one after the other.
+	Paging bool
+	// PageTokens say where each key goes on, by position: Result.NextPageToken of the page
+	// before, with the same Reverse, or empty for the first page. None at all begins every
+	// key. Only with Paging.
+	PageTokens []string
 	// Consistency is the consistency level in CQL's words, among those that the table
 	// allows; empty is that of the table.
 	Consistency string
@@ -80,7 +87,7 @@ func (l *Lookup) request() (*qosproxyv1.BatchGetRequest, error) {
 	in := &qosproxyv1.BatchGetRequest{
 		Keyspace: keyspace, Table: table, Columns: l.Columns, LimitPerKey: int32(l.LimitPerKey), MinKeys: int32(l.MinKeys),
 		Timeout: durationOf(l.Timeout), SoftDeadline: durationOf(l.SoftDeadline), Keys: make([]*qosproxyv1.Key, len(l.Keys)),
-		Consistency: l.Consistency,
+		Consistency: l.Consistency, Paging: l.Paging, PageTokens: l.PageTokens,
 	}
 	if l.Reverse {
 		in.Order = qosproxyv1.Order_ORDER_REVERSE

@@ -48,6 +48,32 @@ func TestRowsOfAPartition(t *testing.T) {
 			}
 		})
 	}
+	for _, reverse := range []bool{false, true} {
+		var pages [][]int32
+		lookup := qosproxy.Lookup{Table: "shop.orders", Keys: []qosproxy.Key{partition, qosproxy.NewKey("none", 1)}, LimitPerKey: 1, Reverse: reverse}
+		lookup.Columns = []string{"number"}
+		for answer, err := range client.Pages(t.Context(), lookup) {
+			require.NoError(t, err)
+			require.NoError(t, answer.Err())
+			var page []int32
+			for _, r := range answer.All() {
+				rows, err := r.Rows()
+				require.NoError(t, err)
+				for _, row := range rows {
+					page = append(page, row.Value("number").GetInt())
+				}
+			}
+			pages = append(pages, page)
+		}
+		want := [][]int32{{1}, {2}}
+		if reverse {
+			want = [][]int32{{2}, {1}}
+		}
+		assert.Equal(t, want, pages, "the second page is of one key, and the last")
+	}
+	for _, err := range client.Pages(t.Context(), qosproxy.Lookup{Table: "shop.orders", Keys: []qosproxy.Key{partition}, PageTokens: []string{"x"}}) {
+		require.ErrorContains(t, err, "not the token of a page")
+	}
 	_, err := client.Get(t.Context(), qosproxy.Lookup{Table: "shop.orders", Keys: []qosproxy.Key{partition}, Where: []qosproxy.Condition{qosproxy.Equal("number", struct{}{})}})
 	require.ErrorContains(t, err, `Where: column "number"`)
 	_, err = client.Get(t.Context(), qosproxy.Lookup{Table: "shop.orders", Keys: []qosproxy.Key{partition}, Consistency: "ALL"})

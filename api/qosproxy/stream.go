@@ -79,6 +79,7 @@ func (c *Client) begin(ctx context.Context, in *qosproxyv1.BatchGetRequest) (str
 			Keyspace: in.GetKeyspace(), Table: in.GetTable(), Keys: in.GetKeys(), Columns: in.GetColumns(), LimitPerKey: in.GetLimitPerKey(),
 			Encoding: in.GetEncoding(), Timeout: in.GetTimeout(), SoftDeadline: in.GetSoftDeadline(), MinKeys: in.GetMinKeys(),
 			OptionalKeys: in.GetOptionalKeys(), Where: in.GetWhere(), Order: in.GetOrder(), Consistency: in.GetConsistency(),
+			Paging: in.GetPaging(), PageTokens: in.GetPageTokens(),
 		}); err == nil {
 			first, err = stream.Recv()
 		}

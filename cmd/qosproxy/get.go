@@ -23,6 +23,7 @@ type getFlags struct {
 	proxy   proxyFlags
 	columns []string
 	limit   int32
+	all     bool
 	timeout time.Duration
 	soft    time.Duration
 	minKeys int32
@@ -44,7 +45,7 @@ status of each key. It exits 1 when some key was not answered.
 A composite key is written a:7, or as JSON '["a",7]'. In a table with clustering columns a key
 may go on with their values, user-0007/likes_tea, or as JSON '["user-0007","likes_tea"]': it then
 asks for the rows that begin with them. --where restricts the clustering columns behind those,
-with = > >= < <= or, for several values as JSON, in.
+with = > >= < <= or, for several values as JSON, in. --all reads all rows, in pages of --limit.
 
 With --soft-deadline it takes the keys that are answered by then, if there are at least
 --min-keys of them. With --explain it also draws how the lookup was read: hosts, groups,
@@ -53,6 +54,7 @@ and a line for each sub-query.`,
   qosproxy get shop.features user-0007 --columns feature,score --explain
   qosproxy get shop.features user-0007/likes_tea user-0008/likes_tea
   qosproxy get shop.features user-0007 --where 'feature>=l' --where 'feature<m' --reverse
+  qosproxy get shop.features user-0007 --limit 100 --all
   qosproxy get shop.products sku-00001 sku-00002 --soft-deadline 10ms --min-keys 1
   qosproxy get shop.products sku-00001 -o json --addr unix:///run/qosproxy/grpc.sock
   qosproxy get shop.products sku-00001 --token-file /run/secrets/qosproxy/token
@@ -67,7 +69,9 @@ and a line for each sub-query.`,
 	}
 	f.proxy.add(cmd.Flags())
 	cmd.Flags().StringSliceVar(&f.columns, "columns", nil, "columns to return (default: all that may be read)")
-	cmd.Flags().Int32Var(&f.limit, "limit-per-key", 0, "greatest number of rows of one key (default: all, up to the table's max_rows_per_key)")
+	cmd.Flags().Int32Var(&f.limit, "limit", 0, "greatest number of rows of one key, or with --all of one page (default: the table's max_rows_per_key)")
+	cmd.Flags().Int32Var(&f.limit, "limit-per-key", 0, "the same as --limit")
+	cmd.Flags().BoolVar(&f.all, "all", false, "read all rows, in pages of --limit; with -o json each page is a document")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "deadline of the lookup (default: the table's timeout)")
 	cmd.Flags().DurationVar(&f.soft, "soft-deadline", 0, "when to answer if --min-keys keys are answered (default: wait for every key)")
 	cmd.Flags().Int32Var(&f.minKeys, "min-keys", 0, "least number of answered keys at the soft deadline (default: 1)")
@@ -113,29 +117,41 @@ func (f *getFlags) run(cmd *cobra.Command, name string, keys []string) error {
 	if req.Consistency = f.level; f.reverse {
 		req.Order = qosproxyv1.Order_ORDER_REVERSE
 	}
+	print := &getPrinter{cmd: cmd, json: f.output == "json", pages: f.all}
+	for req.Paging = f.all; ; {
+		resp, err := f.ask(cmd.Context(), client, req)
+		if err != nil {
+			return err
+		}
+		page := &getResult{keys: keys, resp: resp}
+		if err := print.page(page); err != nil {
+			return err
+		}
+		if resp.GetPartial() {
+			return fmt.Errorf("%d of %d keys were not answered", page.unanswered(), len(keys))
+		}
+		if keys, req = page.next(req); len(keys) == 0 {
+			return print.end()
+		}
+	}
+}
+
+// ask makes one lookup.
+func (f *getFlags) ask(ctx context.Context, client qosproxyv1.QosProxyClient, req *qosproxyv1.BatchGetRequest) (*qosproxyv1.BatchGetResponse, error) {
 	// Not by a deadline, which the proxy would take for that of the lookup in place of the
 	// table's.
 	patience := f.timeout + answerTimeout
-	ctx, cancel := context.WithCancelCause(cmd.Context())
+	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer time.AfterFunc(patience, func() { cancel(errNoAnswer) }).Stop()
 	resp, err := client.BatchGet(ctx, req)
-	if resp = answered(resp, err); resp == nil {
-		if errors.Is(context.Cause(ctx), errNoAnswer) {
-			return fmt.Errorf("no answer from %s within %s", f.proxy.addr, patience)
-		}
-		return f.proxy.explainError(err)
+	if resp = answered(resp, err); resp != nil {
+		return resp, nil
 	}
-	lookup := &getResult{keys: keys, resp: resp}
-	if f.output == "json" {
-		err = lookup.printJSON(cmd)
-	} else {
-		err = lookup.printTable(cmd)
+	if errors.Is(context.Cause(ctx), errNoAnswer) {
+		return nil, fmt.Errorf("no answer from %s within %s", f.proxy.addr, patience)
 	}
-	if err == nil && resp.GetPartial() {
-		return fmt.Errorf("%d of %d keys were not answered", lookup.unanswered(), len(keys))
-	}
-	return err
+	return nil, f.proxy.explainError(err)
 }
 
 // answerTimeout is how long the command waits for an answer, beyond --timeout if it is set. A

@@ -3,9 +3,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/cqltype"
@@ -38,15 +40,65 @@ func statusName(s qosproxyv1.KeyStatus) string {
 	return strings.TrimPrefix(s.String(), "KEY_STATUS_")
 }
 
-// printTable prints one line for each row, and one for each key without rows.
-func (g *getResult) printTable(cmd *cobra.Command) error {
+// next returns the keys that have a further page, and the lookup of these pages.
+func (g *getResult) next(req *qosproxyv1.BatchGetRequest) (keys []string, next *qosproxyv1.BatchGetRequest) {
+	next = proto.CloneOf(req)
+	next.Keys, next.PageTokens = nil, nil
+	for i, r := range g.resp.GetResults() {
+		if token := r.GetNextPageToken(); token != "" {
+			keys = append(keys, g.keys[i])
+			next.Keys, next.PageTokens = append(next.GetKeys(), req.GetKeys()[i]), append(next.GetPageTokens(), token)
+		}
+	}
+	return keys, next
+}
+
+// getPrinter prints a lookup, or one page after the other.
+type getPrinter struct {
+	cmd *cobra.Command
+	// json prints documents, and not a table; pages is set when the lookup is made in pages.
+	json, pages bool
+	// printed and rows count what was printed.
+	printed, rows int32
+}
+
+// page prints an answer.
+func (p *getPrinter) page(g *getResult) error {
+	p.printed++
+	for _, r := range g.resp.GetResults() {
+		p.rows += int32(len(r.GetRows()))
+	}
+	if p.json {
+		return g.printJSON(p.cmd)
+	}
+	if err := g.printTable(p.cmd, p.printed == 1); err != nil {
+		return err
+	}
+	if !p.pages {
+		g.printStats(p.cmd.OutOrStdout())
+	}
+	return g.printExplanation(p.cmd)
+}
+
+// end prints what follows the last page.
+func (p *getPrinter) end() error {
+	if p.pages && !p.json {
+		fmt.Fprintf(p.cmd.OutOrStdout(), "\n%s in %s\n", plural(p.rows, "row", "rows"), plural(p.printed, "page", "pages"))
+	}
+	return nil
+}
+
+// printTable prints one line for each row, and one for each key without rows, below their
+// header.
+func (g *getResult) printTable(cmd *cobra.Command, header bool) error {
 	types, names, err := wireTypes(g.resp.GetColumns())
 	if err != nil {
 		return err
 	}
-	out := cmd.OutOrStdout()
-	w := newTable(out)
-	fmt.Fprintln(w, strings.Join(append([]string{"KEY", "STATUS"}, names...), "\t"))
+	w := newTable(cmd.OutOrStdout())
+	if header {
+		fmt.Fprintln(w, strings.Join(append([]string{"KEY", "STATUS"}, names...), "\t"))
+	}
 	for i, r := range g.resp.GetResults() {
 		if len(r.GetRows()) == 0 {
 			fmt.Fprintf(w, "%s\t%s\t%s\n", g.keys[i], statusName(r.GetStatus()), r.GetError())
@@ -63,14 +115,15 @@ func (g *getResult) printTable(cmd *cobra.Command) error {
 			fmt.Fprintln(w, strings.Join(line, "\t"))
 		}
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
+	return w.Flush()
+}
+
+// printStats prints what the lookup took.
+func (g *getResult) printStats(out io.Writer) {
 	s := g.resp.GetStats()
 	fmt.Fprintf(out, "\n%s in %s, %s (%s, %s), %.1f ms\n", plural(s.GetKeys(), "key", "keys"), plural(s.GetGroups(), "group", "groups"),
 		plural(s.GetSubQueries(), "sub-query", "sub-queries"), plural(s.GetHedges(), "hedge", "hedges"),
 		plural(s.GetFailovers(), "fail-over", "fail-overs"), s.GetElapsed().AsDuration().Seconds()*1000)
-	return g.printExplanation(cmd)
 }
 
 // plural returns a count with its noun.
@@ -92,6 +145,7 @@ func (g *getResult) printJSON(cmd *cobra.Command) error {
 		Status string            `json:"status"`
 		Rows   []json.RawMessage `json:"rows,omitempty"`
 		Error  string            `json:"error,omitempty"`
+		Next   string            `json:"next_page_token,omitempty"`
 	}
 	out := struct {
 		Results     []result             `json:"results"`
@@ -104,7 +158,7 @@ func (g *getResult) printJSON(cmd *cobra.Command) error {
 		out.Unprocessed = append(out.Unprocessed, g.keys[i])
 	}
 	for i, r := range g.resp.GetResults() {
-		res := result{Key: g.keys[i], Status: statusName(r.GetStatus()), Error: r.GetError()}
+		res := result{Key: g.keys[i], Status: statusName(r.GetStatus()), Error: r.GetError(), Next: r.GetNextPageToken()}
 		for _, row := range r.GetRows() {
 			object, err := rowJSON(types, names, row)
 			if err != nil {

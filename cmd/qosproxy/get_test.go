@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -170,4 +171,49 @@ func TestGetAsksForRows(t *testing.T) {
 		_, err := execute(t, "get", "k.rows", "a", "--addr", addr, "--where", where)
 		require.ErrorContains(t, err, want, where)
 	}
+}
+
+// pagedProxy answers each lookup with one row a key and, for its first pages, with a token.
+type pagedProxy struct {
+	scripted
+	tokens [][]string
+}
+
+func (s *pagedProxy) BatchGet(_ context.Context, in *qosproxyv1.BatchGetRequest) (*qosproxyv1.BatchGetResponse, error) {
+	s.tokens = append(s.tokens, in.GetPageTokens())
+	text := &qosproxyv1.Type{Kind: qosproxyv1.TypeKind_TYPE_KIND_TEXT, Name: "text"}
+	resp := &qosproxyv1.BatchGetResponse{Columns: []*qosproxyv1.Column{{Name: "id", Type: text}}, Stats: &qosproxyv1.Stats{}}
+	for i, k := range in.GetKeys() {
+		res := &qosproxyv1.KeyResult{Status: qosproxyv1.KeyStatus_KEY_STATUS_FOUND, Rows: []*qosproxyv1.Row{{Values: k.GetComponents()[:1]}}}
+		if len(s.tokens) <= 2-i && in.GetPaging() {
+			res.NextPageToken = string(k.GetComponents()[0].GetCql()) + "+"
+		}
+		resp.Results = append(resp.Results, res)
+	}
+	return resp, nil
+}
+
+func TestGetReadsAllPages(t *testing.T) {
+	s := &pagedProxy{}
+	addr := serveScripted(t, s)
+	out, err := execute(t, "get", "k.rows", "a", "b", "--limit", "1", "--all", "--addr", addr)
+	require.NoError(t, err)
+	assert.Equal(t, [][]string{nil, {"a+", "b+"}, {"a+"}}, s.tokens)
+	assert.Equal(t, 1, strings.Count(out, "STATUS"), "one header:\n%s", out)
+	assert.Equal(t, 5, strings.Count(out, "FOUND"))
+	assert.Contains(t, out, "5 rows in 3 pages")
+	s.tokens = nil
+	out, err = execute(t, "get", "k.rows", "a", "--all", "--addr", addr, "-o", "json")
+	require.NoError(t, err)
+	documents, decoder := 0, json.NewDecoder(strings.NewReader(out))
+	for ; decoder.More(); documents++ {
+		var page struct{ Results []struct{ Rows []json.RawMessage } }
+		require.NoError(t, decoder.Decode(&page))
+		assert.Len(t, page.Results[0].Rows, 1)
+	}
+	assert.Equal(t, 3, documents)
+	s.tokens = nil
+	_, err = execute(t, "get", "k.rows", "a", "--limit-per-key", "1", "--addr", addr)
+	require.NoError(t, err)
+	assert.Equal(t, [][]string{nil}, s.tokens, "one page unless all are asked for")
 }

@@ -11,8 +11,8 @@ import (
 
 // Failures of a key by its size.
 var (
-	errTooManyRows  = errors.New("the partition has more rows than the limit")
-	errTooManyBytes = errors.New("the rows exceed the limit of bytes")
+	errTooManyRows  = errors.New("the key has more rows than the limit; read them in pages, or set limit_per_key")
+	errTooManyBytes = errors.New("the rows exceed the limit of bytes; read them in pages, or fewer columns")
 )
 
 // collector sorts the rows of one statement by key. While rows come in, cells
@@ -48,8 +48,8 @@ type tally struct {
 	// came counts rows that are not kept, too.
 	came int
 	err  error
-	// open says that there may be more than has come.
-	open bool
+	// more says that rows are left out, and open that there may be more than has come.
+	more, open bool
 }
 
 // linearKeys is how many keys are compared one by one rather than hashed.
@@ -83,8 +83,8 @@ func (c *collector) collect(rows rows) error {
 		if err := c.add(refs); err != nil {
 			return errors.Join(err, rows.Close())
 		}
-		if c.span.len() == 1 && c.keys[0].err != nil {
-			// The one key is too large already; its further pages are not read.
+		if c.span.len() == 1 && (c.keys[0].err != nil || c.keys[0].more) {
+			// The one key is too large or full already; its further pages are not read.
 			break
 		}
 	}
@@ -105,7 +105,7 @@ func (c *collector) cut() {
 	}
 	for k := range c.keys {
 		t := &c.keys[k]
-		if t.err != nil || t.rows > 0 && k != c.last || t.rows == c.r.Limit && !c.r.Strict {
+		if t.err != nil || t.more || t.rows > 0 && k != c.last || t.rows == c.r.Limit && !c.r.Strict && !c.r.Paged {
 			continue
 		}
 		if t.rows > 0 {
@@ -140,7 +140,7 @@ func (c *collector) add(refs []rawCell) error {
 		c.reached++
 	}
 	c.censored = c.censored || t.came == c.r.rowsPerKey()
-	if t.err != nil { // given up already
+	if t.err != nil || t.more { // given up or full already
 		return nil //nolint:nilerr // an error of the key, not of the read
 	}
 	size := 0
@@ -152,9 +152,14 @@ func (c *collector) add(refs []rawCell) error {
 		if c.r.Strict {
 			c.drop(k, errTooManyRows)
 		}
+		t.more = c.r.Paged
 		return nil
 	case c.r.left.Add(int64(-size)) < 0:
 		c.r.left.Add(int64(size))
+		if c.r.Paged && t.rows > 0 {
+			t.more, c.censored = true, true
+			return nil
+		}
 		cause := errTooManyBytes
 		if t.bytes+size <= c.r.MaxBytes {
 			cause = executor.ErrCrowded
@@ -252,7 +257,7 @@ func (c *collector) store() {
 		case t.rows == 0:
 			*res = partition.Result{Status: partition.NotFound}
 		default:
-			*res = partition.Result{Status: partition.Found, Rows: rows[starts[k]:at:at], Bytes: t.bytes}
+			*res = partition.Result{Status: partition.Found, Rows: rows[starts[k]:at:at], Bytes: t.bytes, More: t.more}
 		}
 	}
 	buf := make([]byte, 0, total)

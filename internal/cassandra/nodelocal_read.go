@@ -36,9 +36,10 @@ func (n *nodeLocal) begin(q *executor.SubQuery) bool {
 // rows, because a host that does not own a key has none either.
 //
 // A statement that comes in pages goes at LOCAL_ONE: between two pages the host
-// may cease to own the partition, and the rest of it would be missing.
+// may cease to own the partition, and the rest of it would be missing. So do the statements
+// for rows behind a cursor.
 func (r *reading) partNodeLocal(ctx context.Context, p span) error {
-	if r.page(p) > 0 {
+	if r.page(p) > 0 || r.Keys[p.from].Cursor() != nil {
 		return r.part(ctx, p)
 	}
 	err := r.statement(ctx, p, levelNodeLocal, 0)

@@ -180,11 +180,11 @@ func (r *reading) perStatement() int {
 // named returns how many columns the keys of a part name.
 func (r *reading) named(p span) int { return len(r.Keys[p.from].Components()) }
 
-// rowsPerKey is the limit the statements carry: one more than asked where a
-// partition with more is too large, in order to see that there are more.
+// rowsPerKey is the limit the statements carry: one more than asked where it matters that
+// there are more.
 func (r *reading) rowsPerKey() int {
 	n := min(max(r.Limit, 1), math.MaxInt32-1) // a CQL int
-	if r.Strict {
+	if r.Strict || r.Paged {
 		n++
 	}
 	return n
@@ -338,6 +338,9 @@ func (r *reading) page(p span) int {
 // time, or all at once for 0, and keeps the rows. Keys that the limit of rows has cut off
 // are Pending.
 func (r *reading) statement(ctx context.Context, p span, level gocql.Consistency, page int) error {
+	if r.Keys[p.from].Cursor() != nil {
+		return r.behind(ctx, p.from, level, page)
+	}
 	c := newCollector(r, p)
 	s := statement{text: r.one(r.named(p)), level: level, page: page}
 	if p.len() > 1 {

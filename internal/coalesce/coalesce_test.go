@@ -208,6 +208,7 @@ func TestQueriesAreEqualInAllThatDecidesAnAnswer(t *testing.T) {
 		"consistency level": func(q *partition.Query) { q.Consistency = "QUORUM" },
 		"limit":             func(q *partition.Query) { q.Limit = 2 },
 		"strictness":        func(q *partition.Query) { q.Strict = true },
+		"pages":             func(q *partition.Query) { q.Paged = true },
 		"bytes":             func(q *partition.Query) { q.MaxBytes = 2 },
 		"slice":             func(q *partition.Query) { q.Slice = &partition.Slice{Reverse: true} },
 	}

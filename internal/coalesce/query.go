@@ -12,7 +12,7 @@ import (
 // a read. Readable and Shape decide how a key is read, not what is answered. Another definition of
 // the same table is another query.
 func equal(q, o *partition.Query) bool {
-	return q == o || q.Table == o.Table && q.Limit == o.Limit && q.Strict == o.Strict && q.MaxBytes == o.MaxBytes &&
+	return q == o || q.Table == o.Table && q.Limit == o.Limit && q.Strict == o.Strict && q.Paged == o.Paged && q.MaxBytes == o.MaxBytes &&
 		q.Consistency == o.Consistency && q.Slice.Same(o.Slice) &&
 		// Columns of one table are told apart by their names.
 		slices.EqualFunc(q.Columns, o.Columns, func(a, b schema.Column) bool { return a.Name == b.Name })

@@ -9,17 +9,19 @@ const (
 	CodeOK Code = "OK"
 	// CodePartial means that some keys were not answered, and CodePartialOK that the caller
 	// had agreed to do without those: optional keys that were shed, keys that were not there
-	// at a soft deadline.
+	// at a soft deadline, keys of more rows than a lookup returns without pages.
 	CodePartial   Code = "PARTIAL"
 	CodePartialOK Code = "PARTIAL_OK"
 	// CodeCancelled means that the caller hung up.
-	CodeCancelled         Code = "CANCELLED"
-	CodeDeadlineExceeded  Code = "DEADLINE_EXCEEDED"
-	CodeInternal          Code = "INTERNAL"
-	CodeInvalidArgument   Code = "INVALID_ARGUMENT"
-	CodeNotFound          Code = "NOT_FOUND"
-	CodePermissionDenied  Code = "PERMISSION_DENIED"
-	CodeResourceExhausted Code = "RESOURCE_EXHAUSTED"
-	CodeUnauthenticated   Code = "UNAUTHENTICATED"
-	CodeUnavailable       Code = "UNAVAILABLE"
+	CodeCancelled        Code = "CANCELLED"
+	CodeDeadlineExceeded Code = "DEADLINE_EXCEEDED"
+	// CodeFailedPrecondition means that no key was answered, and all were too large.
+	CodeFailedPrecondition Code = "FAILED_PRECONDITION"
+	CodeInternal           Code = "INTERNAL"
+	CodeInvalidArgument    Code = "INVALID_ARGUMENT"
+	CodeNotFound           Code = "NOT_FOUND"
+	CodePermissionDenied   Code = "PERMISSION_DENIED"
+	CodeResourceExhausted  Code = "RESOURCE_EXHAUSTED"
+	CodeUnauthenticated    Code = "UNAUTHENTICATED"
+	CodeUnavailable        Code = "UNAVAILABLE"
 )

@@ -19,6 +19,8 @@ type merge struct {
 	left int
 	// soft counts the results; nil without a soft deadline.
 	soft *softDeadline
+	// pages make the results pages; nil for none.
+	pages *pages
 	// shared is set while the lookup reads all its keys, and others may wait for them.
 	shared *sharing
 	emit   func(int, partition.Result)
@@ -26,7 +28,7 @@ type merge struct {
 
 // newMerge returns a merge that has answered the positions which are not read.
 func newMerge(r *resolved, soft *softDeadline, emit func(int, partition.Result)) *merge {
-	m := &merge{keys: r.keys, left: r.query.MaxBytes, soft: soft, emit: emit}
+	m := &merge{keys: r.keys, left: r.query.MaxBytes, soft: soft, pages: r.pages, emit: emit}
 	for _, i := range m.keys.shed {
 		m.put(i, partition.Result{Status: partition.Shed, Err: ErrOptionalShed})
 	}
@@ -37,6 +39,9 @@ func newMerge(r *resolved, soft *softDeadline, emit func(int, partition.Result))
 func (m *merge) add(u int, r partition.Result) {
 	if m.shared != nil {
 		m.shared.share(u, r)
+	}
+	if m.pages != nil {
+		r = m.pages.page(m.keys.first[u], r)
 	}
 	m.put(m.keys.first[u], r)
 	for _, i := range m.keys.repeats[int32(u)] {

@@ -3,6 +3,7 @@ package lookup
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/qosproxy/qosproxy/internal/executor"
@@ -24,6 +25,8 @@ type resolved struct {
 	// read asks for the distinct keys.
 	read  executor.Request
 	query executor.Query
+	// pages make the results pages; nil for none.
+	pages *pages
 	// fallback is why keys that are to be read by their replicas are not; None otherwise.
 	fallback quorum.Outcome
 }
@@ -32,6 +35,10 @@ type resolved struct {
 func (s *Service) resolve(req *Request) (*resolved, error) {
 	start := time.Now()
 	if err := req.check(); err != nil {
+		return nil, err
+	}
+	req, err := req.continued()
+	if err != nil {
 		return nil, err
 	}
 	snapshot := s.cfg.Ring()
@@ -54,7 +61,8 @@ func (s *Service) resolve(req *Request) (*resolved, error) {
 		// All that follows compares exact words.
 		Consistency: partition.LevelOf(string(cmp.Or(req.Consistency, settings.Consistency))),
 		Limit:       cmp.Or(req.LimitPerKey, settings.MaxRowsPerKey),
-		Strict:      req.LimitPerKey == 0,
+		Strict:      req.LimitPerKey == 0 && !req.Paging,
+		Paged:       req.Paging,
 		Slice:       req.Slice,
 		MaxBytes:    settings.MaxResponseBytes,
 		Alone:       settings.Alone,
@@ -62,11 +70,16 @@ func (s *Service) resolve(req *Request) (*resolved, error) {
 	if len(req.Columns) == 0 {
 		r.query.Columns = req.Table.Columns
 	}
+	r.pages = r.addPages()
 	least, most := req.named()
 	if least == len(req.Table.Schema.Clustering) { // one row has no order
 		r.query.Slice = nil
 	}
 	r.query.Shape = r.query.Slice.Shape(least)
+	continued := slices.ContainsFunc(keys.distinct, func(k partition.Key) bool { return k.Cursor() != nil })
+	if continued {
+		r.query.Shape += " behind"
+	}
 	r.read = executor.Request{
 		Input: planner.Input{
 			Replicas: make([][]ring.HostIndex, n),
@@ -89,7 +102,7 @@ func (s *Service) resolve(req *Request) (*resolved, error) {
 	if req.FewHedges && r.read.Policy.Always() { // which waits like any other, then
 		r.read.Policy = hedge.Fixed(hedge.Fallback)
 	}
-	if len(req.Table.Schema.PartitionKey) > 1 || most > 0 {
+	if len(req.Table.Schema.PartitionKey) > 1 || most > 0 || continued {
 		_, classes := partition.Share(req.Table.Schema, keys.distinct, n)
 		r.read.Class = classes.Of
 	}
@@ -138,7 +151,7 @@ func (r *Request) check() error {
 	case r.MinKeys > countable:
 		return Invalid("min_keys", "%d is more than the %d keys that count; optional keys do not", r.MinKeys, countable)
 	}
-	return r.checkSlice()
+	return cmp.Or(r.checkPages(), r.checkSlice())
 }
 
 // notReady says that there is no ring yet. Why is for operators: it may name the

@@ -127,8 +127,8 @@ func (r *Request) checkSlice() error {
 		return nil
 	}
 	t, first := r.Table.Schema, r.Slice.Restrictions[0].Column
-	for i, k := range r.Keys {
-		named := len(k.Components()) - len(t.PartitionKey)
+	for i := range r.Keys {
+		named := r.namedBy(i)
 		switch {
 		case named > first:
 			return Invalid(keyField(i), "it names the clustering column %q, which where restricts as well", t.Clustering[first].Name)
@@ -158,11 +158,16 @@ func keyField(i int) string { return fmt.Sprintf("keys[%d]", i) }
 // named returns how many clustering columns the keys name at least and at most.
 func (r *Request) named() (least, most int) {
 	least = len(r.Table.Schema.Clustering)
-	for _, k := range r.Keys {
-		n := len(k.Components()) - len(r.Table.Schema.PartitionKey)
+	for i := range r.Keys {
+		n := r.namedBy(i)
 		least, most = min(least, n), max(most, n)
 	}
 	return least, most
+}
+
+// namedBy returns how many clustering columns the key at i names.
+func (r *Request) namedBy(i int) int {
+	return len(r.Keys[i].Components()) - len(r.Table.Schema.PartitionKey)
 }
 
 // Level returns the consistency level that a request asks for, in any case; empty asks for that

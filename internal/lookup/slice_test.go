@@ -113,24 +113,15 @@ func TestALevelMustBeAllowed(t *testing.T) {
 // TestASliceGoesOnWhereTheKeysEnd is of lookups that are refused before anything is read.
 func TestASliceGoesOnWhereTheKeysEnd(t *testing.T) {
 	f := newFixture(t)
-	rowKey := func(parts ...string) partition.Key {
-		components := make([][]byte, len(parts))
-		for i, p := range parts {
-			components[i] = []byte(p)
-		}
-		k, err := partition.NewRowKey(1, components...)
-		require.NoError(t, err)
-		return k
-	}
 	for name, test := range map[string]struct {
 		keys       []partition.Key
 		conditions []lookup.Condition
 		want       string
 	}{
-		"the key names it, too":     {[]partition.Key{rowKey("k"), rowKey("k", "1")}, []lookup.Condition{on("a", partition.Equal, "1")}, `keys[1]: it names the clustering column "a"`},
-		"the key ends before it":    {[]partition.Key{rowKey("k", "1"), rowKey("k")}, []lookup.Condition{on("b", partition.Equal, "1")}, `keys[1]: where restricts "b", so that the key must name "a"`},
-		"too many values in all":    {[]partition.Key{rowKey("k"), rowKey("l"), rowKey("m"), rowKey("n")}, []lookup.Condition{on("a", partition.In, "1", "2", "3")}, "4 keys with 3 values each"},
-		"a full primary key and it": {[]partition.Key{rowKey("k", "1", "2", "3")}, []lookup.Condition{on("b", partition.Equal, "1")}, `keys[0]: it names the clustering column "b"`},
+		"the key names it, too":     {[]partition.Key{rowKey(t, "k"), rowKey(t, "k", "1")}, []lookup.Condition{on("a", partition.Equal, "1")}, `keys[1]: it names the clustering column "a"`},
+		"the key ends before it":    {[]partition.Key{rowKey(t, "k", "1"), rowKey(t, "k")}, []lookup.Condition{on("b", partition.Equal, "1")}, `keys[1]: where restricts "b", so that the key must name "a"`},
+		"too many values in all":    {[]partition.Key{rowKey(t, "k"), rowKey(t, "l"), rowKey(t, "m"), rowKey(t, "n")}, []lookup.Condition{on("a", partition.In, "1", "2", "3")}, "4 keys with 3 values each"},
+		"a full primary key and it": {[]partition.Key{rowKey(t, "k", "1", "2", "3")}, []lookup.Condition{on("b", partition.Equal, "1")}, `keys[0]: it names the clustering column "b"`},
 	} {
 		table := events()
 		s, err := table.Slice(test.conditions, false)
@@ -141,7 +132,7 @@ func TestASliceGoesOnWhereTheKeysEnd(t *testing.T) {
 		require.ErrorIs(t, err, lookup.ErrInvalid, name)
 	}
 	// Cassandra refuses to restrict clustering columns of a SELECT of static columns alone.
-	_, err := f.Get(t.Context(), &lookup.Request{Table: events(), Keys: []partition.Key{rowKey("k"), rowKey("k", "1")}, Columns: events().Schema.PartitionKey})
+	_, err := f.Get(t.Context(), &lookup.Request{Table: events(), Keys: []partition.Key{rowKey(t, "k"), rowKey(t, "k", "1")}, Columns: events().Schema.PartitionKey})
 	require.ErrorContains(t, err, "columns: a partition has them once")
 }
 

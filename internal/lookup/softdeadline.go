@@ -15,10 +15,11 @@ import (
 var ErrSoftDeadline = errors.New("the lookup ended at its soft deadline")
 
 // Agreed reports whether a key was left unanswered by the terms of its request:
-// not waited for past the soft deadline, or optional and shed. It is no failure
-// of the proxy, and does not count against the target.
+// not waited for past the soft deadline, optional and shed, or of more rows than a
+// lookup returns without pages. It is no failure of the proxy, and does not count
+// against the target.
 func Agreed(r *partition.Result) bool {
-	return errors.Is(r.Err, ErrSoftDeadline) || errors.Is(r.Err, ErrOptionalShed)
+	return r.Status == partition.TooLarge || errors.Is(r.Err, ErrSoftDeadline) || errors.Is(r.Err, ErrOptionalShed)
 }
 
 // softDeadline ends a lookup once its soft deadline has passed and the keys that

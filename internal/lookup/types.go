@@ -89,8 +89,16 @@ type Request struct {
 	// Table.Columns.
 	Columns []schema.Column
 	// LimitPerKey is the most rows to return of one key; 0 means all, up
-	// to MaxRowsPerKey, beyond which the key is TooLarge.
+	// to MaxRowsPerKey, beyond which the key is TooLarge. With Paging 0 means
+	// MaxRowsPerKey.
 	LimitPerKey int
+	// Paging returns the rows of a key in pages of LimitPerKey, or of what
+	// MaxResponseBytes has room for: the result of a key with more has a NextPageToken.
+	Paging bool
+	// PageTokens say where each key goes on, by position: the NextPageToken of the same key
+	// under the same Reverse, empty for its first page; nil for all first pages. Only with
+	// Paging. What was written and deleted meanwhile is read as it is then.
+	PageTokens []string
 	// Timeout bounds the lookup besides the deadline of its context; 0 means
 	// Settings.Timeout when the context has no deadline.
 	Timeout time.Duration

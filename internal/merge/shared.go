@@ -12,14 +12,14 @@ import (
 )
 
 // errTooManyBytes is the error of a key that exceeds the limit of its participant alone.
-var errTooManyBytes = errors.New("the rows exceed the limit of bytes")
+var errTooManyBytes = errors.New("the rows exceed the limit of bytes; read them in pages, or fewer columns")
 
 // compatible reports whether two sub-queries may be one: the same statement to the same host.
 // Snapshots must be the same as well, since a host may be asked at NODE_LOCAL only by the
 // snapshot that serves.
 func compatible(a, b *executor.SubQuery) bool {
 	return a.Table == b.Table && a.Ring == b.Ring && a.Host.Addr == b.Host.Addr &&
-		a.Consistency == b.Consistency && a.Limit == b.Limit && a.Strict == b.Strict &&
+		a.Consistency == b.Consistency && a.Limit == b.Limit && a.Strict == b.Strict && a.Paged == b.Paged &&
 		a.Shape == b.Shape && a.Slice.Same(b.Slice) && sameColumns(a.Columns, b.Columns) && (a.Readable == nil) == (b.Readable == nil) && sameColumns(a.Readable, b.Readable)
 }
 
@@ -172,9 +172,10 @@ func (w *waiter) admit(res partition.Result) partition.Result {
 	case most <= 0 || w.bytes+res.Bytes <= most:
 		w.bytes += res.Bytes
 		return res
-	case res.Bytes > most:
+	case res.Bytes > most && !w.query.Paged:
 		return partition.Result{Status: partition.TooLarge, Err: errTooManyBytes}
 	}
+	w.crowded = w.crowded || w.query.Paged // alone it has a smaller page
 	return partition.Result{Status: partition.TooLarge, Err: executor.ErrCrowded}
 }
 

@@ -6,6 +6,7 @@ package partition
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/qosproxy/qosproxy/internal/schema"
@@ -33,8 +34,12 @@ var (
 type Key struct {
 	components [][]byte
 	routing    []byte
+	// cursor are the values of all clustering columns behind those that the key names, in the
+	// row behind which it begins; nil for the first row.
+	cursor [][]byte
 	// clustering are the clustering values, each behind its length, which tells apart what
-	// is asked of one partition.
+	// is asked of one partition. Those of a cursor follow, and how many they are: no key
+	// without one has a byte more than its values.
 	clustering []byte
 }
 
@@ -88,22 +93,46 @@ func NewRowKey(partitionKey int, components ...[]byte) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	n := 0
-	for _, c := range components[partitionKey:] {
+	k.components = components
+	k.clustering, err = appendClustering(nil, components[partitionKey:])
+	return k, err
+}
+
+// appendClustering appends clustering values, each behind its length.
+func appendClustering(dst []byte, values [][]byte) ([]byte, error) {
+	n := 1
+	for _, c := range values {
 		switch {
 		case c == nil:
-			return Key{}, ErrNullKey
+			return nil, ErrNullKey
 		case len(c) > MaxKeyBytes:
-			return Key{}, ErrKeyTooLong
+			return nil, ErrKeyTooLong
 		}
 		n += clusteringHeader + len(c)
 	}
-	k.components, k.clustering = components, make([]byte, 0, n)
-	for _, c := range components[partitionKey:] {
-		k.clustering = append(append(k.clustering, byte(len(c)>>8), byte(len(c))), c...)
+	dst = slices.Grow(dst, n)
+	for _, c := range values {
+		dst = append(append(dst, byte(len(c)>>8), byte(len(c))), c...)
 	}
+	return dst, nil
+}
+
+// Behind returns the key of the rows that k asks for and that come after one of them, in the
+// order in which they are read. Of that row it takes the serialized values of all clustering
+// columns behind those that k names, which are at least one. It returns ErrNullKey or
+// ErrKeyTooLong.
+func (k Key) Behind(cursor [][]byte) (Key, error) {
+	clustering, err := appendClustering(slices.Clip(k.clustering), cursor)
+	if err != nil {
+		return Key{}, err
+	}
+	k.cursor, k.clustering = cursor, append(clustering, byte(len(cursor)))
 	return k, nil
 }
+
+// Cursor returns the values that Behind took; nil for a key that begins with its first row. The
+// caller must not modify them.
+func (k Key) Cursor() [][]byte { return k.cursor }
 
 // clusteringHeader is the length before each value of Key.clustering, in bytes.
 const clusteringHeader = 2
@@ -189,6 +218,9 @@ type Query struct {
 	// Strict makes a partition with more than Limit rows TooLarge; otherwise its
 	// rows after the first Limit are left out, as the client asked.
 	Strict bool
+	// Paged tells of rows that are left out by Result.More, and leaves rows out as well that
+	// would exceed MaxBytes. It is never set with Strict.
+	Paged bool
 	// Slice restricts which rows are read of every key, and their order; nil reads all of
 	// them in clustering order.
 	Slice *Slice
@@ -253,11 +285,16 @@ func (s Status) Answered() bool { return s == Found || s == NotFound }
 type Result struct {
 	// Status is what became of the key.
 	Status Status
+	// More is set when there are rows behind the last of Rows; only with Query.Paged.
+	More bool
 	// Rows are the rows of the partition, in clustering order; empty unless
 	// Status is Found.
 	Rows []Row
 	// Bytes is the size of the cells in Rows, in bytes.
 	Bytes int
+	// NextPageToken names the page behind Rows; empty unless More is set, and where nobody
+	// has made it yet.
+	NextPageToken string
 	// Err says why the key was not answered; nil when Status is Found or
 	// NotFound. Its text holds no key, address or secret, and may be shown to
 	// clients.

@@ -32,7 +32,7 @@ func (c Classes) Statements(size int) int {
 // each value. That is a column of the partition key; of full primary keys, which are one row
 // each, it may be a clustering column as well. Of several such columns it takes the one that
 // makes fewest statements, and returns it, counted in key order; NoColumn if no statement has
-// two keys.
+// two keys. A key with a cursor shares with no other.
 func Share(table *schema.Table, keys []Key, size int) (column int, classes Classes) {
 	column, fewest := NoColumn, len(keys)
 	for i := range len(table.PartitionKey) + len(table.Clustering) {
@@ -62,7 +62,8 @@ func classify(table *schema.Table, keys []Key, column int, emptyIsNull bool) Cla
 	restOf := func(k int) rest {
 		r, all := others(keys[k], len(table.PartitionKey), column), keys[k].components
 		switch {
-		case column >= len(table.PartitionKey) && len(all) < width,
+		case keys[k].cursor != nil,
+			column >= len(table.PartitionKey) && len(all) < width,
 			emptyIsNull && len(all[column]) == 0:
 			r.alone = k + 1
 		}

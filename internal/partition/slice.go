@@ -58,6 +58,36 @@ func (o Operator) Range() bool { return o >= Greater }
 // Lower reports whether the operator is a lower bound.
 func (o Operator) Lower() bool { return o == Greater || o == GreaterOrEqual }
 
+// Holds reports whether the operator holds between the value of a row and one that it is
+// compared with, by how the first compares: negative for less, 0 for equal.
+func (o Operator) Holds(c int) bool {
+	switch o {
+	case Greater:
+		return c > 0
+	case GreaterOrEqual:
+		return c >= 0
+	case Less:
+		return c < 0
+	case LessOrEqual:
+		return c <= 0
+	default:
+		return c == 0
+	}
+}
+
+// On returns the restrictions on one clustering column; none of a nil Slice.
+func (s *Slice) On(column int) []Restriction {
+	var on []Restriction
+	if s != nil {
+		for _, r := range s.Restrictions {
+			if r.Column == column {
+				on = append(on, r)
+			}
+		}
+	}
+	return on
+}
+
 // Each returns how many values of clustering columns a key is asked for: the product of
 // those of all In, 1 without.
 func (s *Slice) Each() int {

@@ -135,7 +135,7 @@ func TestALookupWithoutAnyAnswerFailsWithItsWorstStatus(t *testing.T) {
 		"all unavailable":           {[]partition.Result{of(partition.Unavailable)}, codes.Unavailable, 503, true, 1},
 		"all shed":                  {[]partition.Result{of(partition.Shed)}, codes.ResourceExhausted, 429, true, 1},
 		"all failed":                {[]partition.Result{of(partition.Failed)}, codes.Unavailable, 503, false, 0},
-		"all too large":             {[]partition.Result{of(partition.TooLarge)}, codes.ResourceExhausted, 429, false, 0},
+		"all too large":             {[]partition.Result{of(partition.TooLarge)}, codes.FailedPrecondition, 413, false, 0},
 		"shed before all others":    {[]partition.Result{late, of(partition.Unavailable), of(partition.Failed), of(partition.Shed)}, codes.ResourceExhausted, 429, true, 3},
 		"unavailable before late":   {[]partition.Result{late, of(partition.Unavailable)}, codes.Unavailable, 503, true, 2},
 		"late before failed":        {[]partition.Result{of(partition.Failed), late}, codes.DeadlineExceeded, 504, false, 1},

@@ -60,6 +60,8 @@ type lookupRequest interface {
 	GetWhere() []*qosproxyv1.Condition
 	GetOrder() qosproxyv1.Order
 	GetConsistency() string
+	GetPaging() bool
+	GetPageTokens() []string
 }
 
 // parseGRPC reads a gRPC request, from codec, and returns the encoder that it asks for.
@@ -81,6 +83,8 @@ func parseGRPC(in lookupRequest) (*parsedRequest, *encoder, error) {
 
 		reverse:     in.GetOrder() == qosproxyv1.Order_ORDER_REVERSE,
 		consistency: in.GetConsistency(),
+		paging:      in.GetPaging(),
+		pageTokens:  in.GetPageTokens(),
 		where:       whereValues(in.GetWhere()),
 	}
 	if _, known := qosproxyv1.Order_name[int32(in.GetOrder())]; !known {

@@ -41,6 +41,7 @@ const (
 	resultStatus    = 1
 	resultError     = 2
 	resultRows      = 3
+	resultNextPage  = 4
 	rowValues       = 1
 )
 
@@ -79,6 +80,9 @@ func (e *encoder) result(columns []schema.Column, r *partition.Result) {
 	e.buf = appendVarint(e.buf, resultStatus, uint64(statusesOf[r.Status]))
 	if reason := reasonOf(r); reason != "" {
 		e.buf = appendBytes(e.buf, resultError, []byte(reason))
+	}
+	if r.NextPageToken != "" {
+		e.buf = appendBytes(e.buf, resultNextPage, []byte(r.NextPageToken))
 	}
 }
 

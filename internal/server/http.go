@@ -124,7 +124,7 @@ func (in *batchGetBody) request(keyspace, table string) *parsedRequest {
 		keyspace: keyspace, table: table,
 		columns: in.columns, limit: in.limit, timeout: in.timeout, trace: in.explain,
 		soft: in.soft, minKeys: in.minKeys,
-		reverse: in.reverse, consistency: in.consistency, where: whereJSON(in.where),
+		reverse: in.reverse, consistency: in.consistency, paging: in.paging, pageTokens: in.pageTokens, where: whereJSON(in.where),
 		keys:     len(in.keys),
 		encoder:  func(t *schema.Table) keyEncoder { return jsonKeys(t, in.keys) },
 		optional: optionalJSON(in.optional),

@@ -30,6 +30,8 @@ type batchGetBody struct {
 	where       []member
 	reverse     bool
 	consistency string
+	paging      bool
+	pageTokens  []string
 }
 
 // member is one member of a JSON object.
@@ -105,7 +107,13 @@ func (in *batchGetBody) set(field string, value json.RawMessage) error {
 		}
 		in.keys = splitArray(value)
 	case "columns":
-		return in.setColumns(value)
+		return setNames(field, "a column name", value, &in.columns)
+	case "page_tokens":
+		return setNames(field, `a token, "" for the first page`, value, &in.pageTokens)
+	case "paging":
+		if json.Unmarshal(value, &in.paging) != nil {
+			return lookup.Invalid(field, "expected true or false")
+		}
 	case "limit_per_key":
 		if json.Unmarshal(value, &in.limit) != nil {
 			return lookup.Invalid(field, "expected an integer")
@@ -142,21 +150,22 @@ func (in *batchGetBody) set(field string, value json.RawMessage) error {
 			return lookup.Invalid(field, "expected true or false")
 		}
 	default:
-		return lookup.Invalid(clip(field), "no such field; there are keys, columns, where, order, limit_per_key, consistency, timeout, soft_deadline, min_keys, optional_keys and explain")
+		return lookup.Invalid(clip(field), "no such field; there are keys, columns, where, order, limit_per_key, paging, page_tokens, consistency, timeout, soft_deadline, min_keys, optional_keys and explain")
 	}
 	return nil
 }
 
-func (in *batchGetBody) setColumns(value json.RawMessage) error {
+// setNames reads a member that is an array of strings or null; of is what each is.
+func setNames(field, of string, value json.RawMessage, to *[]string) error {
 	var names []*string
 	if json.Unmarshal(value, &names) != nil {
-		return lookup.Invalid("columns", "expected an array of column names")
+		return lookup.Invalid(field, "expected an array, of which each element is %s", of)
 	}
 	for i, name := range names {
 		if name == nil {
-			return lookup.Invalid(fmt.Sprintf("columns[%d]", i), "expected a column name, got null")
+			return lookup.Invalid(fmt.Sprintf("%s[%d]", field, i), "expected %s, got null", of)
 		}
-		in.columns = append(in.columns, *name)
+		*to = append(*to, *name)
 	}
 	return nil
 }

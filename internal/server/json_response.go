@@ -119,7 +119,12 @@ func appendResult(dst []byte, members [][]byte, columns []schema.Column, r *part
 		}
 		dst = append(dst, '}')
 	}
-	return append(dst, "]}"...), nil
+	dst = append(dst, ']')
+	if r.NextPageToken != "" {
+		dst = append(dst, `,"next_page_token":`...)
+		dst = cqltype.AppendJSONString(dst, r.NextPageToken)
+	}
+	return append(dst, '}'), nil
 }
 
 func appendStats(dst []byte, s lookup.Stats) []byte {

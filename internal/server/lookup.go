@@ -25,6 +25,8 @@ type parsedRequest struct {
 	// where returns the conditions on clustering columns; nil for none.
 	reverse     bool
 	consistency string
+	paging      bool
+	pageTokens  []string
 	where       func(t *lookup.Table) ([]lookup.Condition, error)
 	// keys is the number of keys, and encoder returns what encodes the key at i
 	// for a table.
@@ -134,6 +136,8 @@ func (c *call) resolve(ctx context.Context, p *parsedRequest) (*lookup.Request, 
 		Keys:        make([]partition.Key, p.keys),
 		Columns:     columns,
 		LimitPerKey: p.limit,
+		Paging:      p.paging,
+		PageTokens:  p.pageTokens,
 		Timeout:     p.timeout,
 		Trace:       p.trace,
 

@@ -67,7 +67,7 @@ var (
 		{partition.Unavailable, outcome{codes.Unavailable, http.StatusServiceUnavailable, lookup.CodeUnavailable, "UNAVAILABLE", time.Second}},
 		{partition.TimedOut, expired},
 		{partition.Failed, outcome{codes.Unavailable, http.StatusServiceUnavailable, lookup.CodeUnavailable, "FAILED", 0}},
-		{partition.TooLarge, outcome{codes.ResourceExhausted, http.StatusTooManyRequests, lookup.CodeResourceExhausted, "TOO_LARGE", 0}},
+		{partition.TooLarge, outcome{codes.FailedPrecondition, http.StatusRequestEntityTooLarge, lookup.CodeFailedPrecondition, "TOO_LARGE", 0}},
 	}
 )
 

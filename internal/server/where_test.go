@@ -68,6 +68,8 @@ func TestBothListenersAskForTheSameRows(t *testing.T) {
 			&qosproxyv1.BatchGetRequest{Keys: []*qosproxyv1.Key{key(a, seven, a, a, a)}}, "keys[0]"},
 		"a null": {`{"keys": [["a", null]]}`,
 			&qosproxyv1.BatchGetRequest{Keys: []*qosproxyv1.Key{key(a, &qosproxyv1.Value{Kind: null})}}, "keys[0]"},
+		"pages": {`{"keys": ["a", "b"], "paging": true, "page_tokens": ["", "x"], "limit_per_key": 3}`,
+			&qosproxyv1.BatchGetRequest{Keys: []*qosproxyv1.Key{key(a), key(text("b"))}, Paging: true, PageTokens: []string{"", "x"}, LimitPerKey: 3}, ""},
 		"an unknown column": {`{"keys": ["a"], "where": {"x": 1}}`,
 			&qosproxyv1.BatchGetRequest{Keys: []*qosproxyv1.Key{key(a)}, Where: []*qosproxyv1.Condition{condition("x", equal, seven)}}, "where.x"},
 		"a regular column": {`{"keys": ["a"], "where": {"v": "1"}}`,
@@ -101,6 +103,10 @@ func TestBothListenersAskForTheSameRows(t *testing.T) {
 			assert.True(t, byHTTP.Slice.Same(asked.Slice), "%+v and %+v", byHTTP.Slice, asked.Slice)
 			assert.Equal(t, byHTTP.Slice == nil, len(c.rpc.GetWhere()) == 0 && !byHTTP.Slice.Reversed())
 			assert.Equal(t, byHTTP.Consistency, asked.Consistency)
+			assert.Equal(t, byHTTP.Paging, asked.Paging)
+			assert.Equal(t, name == "pages", asked.Paging)
+			assert.Equal(t, byHTTP.PageTokens, asked.PageTokens)
+			assert.Equal(t, c.rpc.GetPageTokens(), asked.PageTokens)
 		})
 	}
 }
@@ -118,6 +124,9 @@ func TestWhereThatIsRefused(t *testing.T) {
 		`"where": {"day": {"in": [1, null]}}`:   {field: "where.day", message: "never null"},
 		`"order": "descending"`:                 {field: "order", message: `"reverse"`},
 		`"order": 1`:                            {field: "order", message: `"reverse"`},
+		`"paging": 1`:                           {field: "paging", message: "true or false"},
+		`"page_tokens": "x"`:                    {field: "page_tokens", message: "array"},
+		`"page_tokens": [null]`:                 {field: "page_tokens[0]", message: "a token"},
 		`"consistency": 1`:                      {field: "consistency", message: "in quotes"},
 		`"where": {"tags": {"a": 1}, "day": 1}`: {field: "where.tags.a", message: "no such operator"},
 		`"where": {"day": {"eq": 1, "lt": 2}}`:  {field: "where.day", message: "contradict"},
@@ -133,4 +142,32 @@ func TestWhereThatIsRefused(t *testing.T) {
 	assert.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
 	w = do(d.http.Handler, http.MethodPost, "/v1/ks/products:batchGet", `{"keys": ["a"], "where": {"id": "a"}}`)
 	assert.Contains(t, w.Body.String(), "ks.products has no clustering columns")
+}
+
+// TestAPageTellsOfTheNext is of all three answers of a key with more rows.
+func TestAPageTellsOfTheNext(t *testing.T) {
+	events := clustered(t)
+	events.Columns = events.Columns[:1]
+	page := partition.Result{Status: partition.Found, Rows: []partition.Row{{[]byte("a")}}, Bytes: 1, More: true, NextPageToken: "x-_1"}
+	d := open(t, Deps{Lookup: &fake{tables: []*lookup.Table{events}, get: respond(page, absent)}})
+	w := do(d.http.Handler, http.MethodPost, "/v1/ks/events:batchGet", `{"keys": ["a", "b"], "paging": true}`)
+	assert.Contains(t, w.Body.String(), `{"key":"a","status":"FOUND","rows":[{"user":"a"}],"next_page_token":"x-_1"},{"key":"b","status":"NOT_FOUND"}`)
+	keys := []*qosproxyv1.Key{key(text("a")), key(text("b"))}
+	resp, err := d.rpc.BatchGet(t.Context(), &qosproxyv1.BatchGetRequest{Keyspace: "ks", Table: "events", Keys: keys, Paging: true})
+	require.NoError(t, err)
+	assert.Equal(t, "x-_1", resp.GetResults()[0].GetNextPageToken())
+	assert.Empty(t, resp.GetResults()[1].GetNextPageToken())
+	stream, err := d.rpc.StreamBatchGet(t.Context(), &qosproxyv1.StreamBatchGetRequest{Keyspace: "ks", Table: "events", Keys: keys, Paging: true})
+	require.NoError(t, err)
+	tokens := map[int32]string{}
+	for {
+		part, err := stream.Recv()
+		if err != nil {
+			break
+		}
+		if r := part.GetResult(); r != nil {
+			tokens[r.GetIndex()] = r.GetResult().GetNextPageToken()
+		}
+	}
+	assert.Equal(t, map[int32]string{0: "x-_1", 1: ""}, tokens)
 }

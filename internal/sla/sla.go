@@ -101,6 +101,7 @@ var codes = [...]struct {
 	{lookup.CodePermissionDenied, faulty},
 	{lookup.CodeCancelled, abandoned},
 	{lookup.CodePartialOK, kept},
+	{lookup.CodeFailedPrecondition, faulty},
 }
 
 // indexOfInternal is the code of ends that have no name here.

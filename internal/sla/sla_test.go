@@ -95,7 +95,7 @@ func TestWhatCountsForTheSLO(t *testing.T) {
 
 func TestEveryCodeHasItsPlace(t *testing.T) {
 	assert.Equal(t, []lookup.Code{"OK", "PARTIAL", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "INTERNAL",
-		"INVALID_ARGUMENT", "NOT_FOUND", "PERMISSION_DENIED", "CANCELLED", "PARTIAL_OK"}, Codes())
+		"INVALID_ARGUMENT", "NOT_FOUND", "PERMISSION_DENIED", "CANCELLED", "PARTIAL_OK", "FAILED_PRECONDITION"}, Codes())
 	for i, name := range Codes() {
 		assert.Equal(t, i, codeIndex(name))
 	}

@@ -103,6 +103,7 @@ func (t *table) read(ctx context.Context, q *executor.SubQuery) ([]partition.Res
 		slowest = max(slowest, t.slow[string(k.Routing())])
 		results[i].Status = partition.NotFound
 		rows := t.slice(q, k)
+		results[i].More = q.Paged && len(rows) > q.Limit
 		for _, full := range rows[:min(len(rows), q.Limit)] {
 			row := make(partition.Row, len(q.Columns))
 			for c, column := range q.Columns {
@@ -134,7 +135,22 @@ func (t *table) slice(q *executor.SubQuery, k partition.Key) []partition.Row {
 	if q.Slice.Reversed() {
 		slices.Reverse(out)
 	}
+	if k.Cursor() != nil {
+		out = slices.DeleteFunc(out, func(row partition.Row) bool { return !t.isBehind(row, k, q.Slice.Reversed()) })
+	}
 	return out
+}
+
+// isBehind reports whether a row comes after the cursor of a key.
+func (t *table) isBehind(row partition.Row, k partition.Key, reverse bool) bool {
+	named := len(k.Components())
+	for i, value := range k.Cursor() {
+		column := t.schema.KeyColumn(named + i)
+		if c := column.Type.Compare(row[named+i], value); c != 0 {
+			return c > 0 != (column.Descending != reverse)
+		}
+	}
+	return false
 }
 
 // matches reports whether a row begins with the values of a key and meets all restrictions.
@@ -149,21 +165,7 @@ func (t *table) matches(s *partition.Slice, k partition.Key, row partition.Row) 
 	}
 	for _, r := range s.Restrictions {
 		i := len(t.schema.PartitionKey) + r.Column
-		meets := func(value []byte) bool {
-			switch c := t.schema.KeyColumn(i).Type.Compare(row[i], value); r.Operator {
-			case partition.Greater:
-				return c > 0
-			case partition.GreaterOrEqual:
-				return c >= 0
-			case partition.Less:
-				return c < 0
-			case partition.LessOrEqual:
-				return c <= 0
-			default:
-				return c == 0
-			}
-		}
-		if !slices.ContainsFunc(r.Values, meets) {
+		if !slices.ContainsFunc(r.Values, func(v []byte) bool { return r.Operator.Holds(t.schema.KeyColumn(i).Type.Compare(row[i], v)) }) {
 			return false
 		}
 	}

@@ -422,7 +422,8 @@ type BatchGetRequest struct {
 	// `writetime(name)` and `ttl(name)` are columns, too, typed as in CQL.
 	Columns []string `protobuf:"bytes,4,rep,name=columns,proto3" json:"columns,omitempty"`
 	// The most rows to return of one key; 0 means all, up to the limit of
-	// the table, beyond which the key is KEY_STATUS_TOO_LARGE.
+	// the table, beyond which the key is KEY_STATUS_TOO_LARGE. With `paging` 0 means that
+	// limit.
 	LimitPerKey int32 `protobuf:"varint,5,opt,name=limit_per_key,json=limitPerKey,proto3" json:"limit_per_key,omitempty"`
 	// How cells are returned.
 	Encoding Encoding `protobuf:"varint,6,opt,name=encoding,proto3,enum=qosproxy.v1.Encoding" json:"encoding,omitempty"`
@@ -452,7 +453,14 @@ type BatchGetRequest struct {
 	Order Order `protobuf:"varint,13,opt,name=order,proto3,enum=qosproxy.v1.Order" json:"order,omitempty"`
 	// The consistency level of the reads, in CQL's words, among those that the table
 	// allows (Table.consistencies); empty is that of the table.
-	Consistency   string `protobuf:"bytes,14,opt,name=consistency,proto3" json:"consistency,omitempty"`
+	Consistency string `protobuf:"bytes,14,opt,name=consistency,proto3" json:"consistency,omitempty"`
+	// Whether to return the rows of a key in pages of `limit_per_key`, or of what the
+	// answer has room for: a key with more rows has a `next_page_token`.
+	Paging bool `protobuf:"varint,15,opt,name=paging,proto3" json:"paging,omitempty"`
+	// Where each key goes on, by position: its `next_page_token` of the page before, with
+	// the same order, or empty for the first page. None at all begins every key. Only with
+	// `paging`.
+	PageTokens    []string `protobuf:"bytes,16,rep,name=page_tokens,json=pageTokens,proto3" json:"page_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -585,6 +593,20 @@ func (x *BatchGetRequest) GetConsistency() string {
 	return ""
 }
 
+func (x *BatchGetRequest) GetPaging() bool {
+	if x != nil {
+		return x.Paging
+	}
+	return false
+}
+
+func (x *BatchGetRequest) GetPageTokens() []string {
+	if x != nil {
+		return x.PageTokens
+	}
+	return nil
+}
+
 // BatchGetResponse answers a BatchGetRequest.
 type BatchGetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -693,7 +715,8 @@ type StreamBatchGetRequest struct {
 	// `writetime(name)` and `ttl(name)` are columns, too, typed as in CQL.
 	Columns []string `protobuf:"bytes,4,rep,name=columns,proto3" json:"columns,omitempty"`
 	// The most rows to return of one key; 0 means all, up to the limit of
-	// the table, beyond which the key is KEY_STATUS_TOO_LARGE.
+	// the table, beyond which the key is KEY_STATUS_TOO_LARGE. With `paging` 0 means that
+	// limit.
 	LimitPerKey int32 `protobuf:"varint,5,opt,name=limit_per_key,json=limitPerKey,proto3" json:"limit_per_key,omitempty"`
 	// How cells are returned.
 	Encoding Encoding `protobuf:"varint,6,opt,name=encoding,proto3,enum=qosproxy.v1.Encoding" json:"encoding,omitempty"`
@@ -721,7 +744,14 @@ type StreamBatchGetRequest struct {
 	Order Order `protobuf:"varint,12,opt,name=order,proto3,enum=qosproxy.v1.Order" json:"order,omitempty"`
 	// The consistency level of the reads, in CQL's words, among those that the table
 	// allows (Table.consistencies); empty is that of the table.
-	Consistency   string `protobuf:"bytes,13,opt,name=consistency,proto3" json:"consistency,omitempty"`
+	Consistency string `protobuf:"bytes,13,opt,name=consistency,proto3" json:"consistency,omitempty"`
+	// Whether to return the rows of a key in pages of `limit_per_key`, or of what the
+	// answer has room for: a key with more rows has a `next_page_token`.
+	Paging bool `protobuf:"varint,14,opt,name=paging,proto3" json:"paging,omitempty"`
+	// Where each key goes on, by position: its `next_page_token` of the page before, with
+	// the same order, or empty for the first page. None at all begins every key. Only with
+	// `paging`.
+	PageTokens    []string `protobuf:"bytes,15,rep,name=page_tokens,json=pageTokens,proto3" json:"page_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -845,6 +875,20 @@ func (x *StreamBatchGetRequest) GetConsistency() string {
 		return x.Consistency
 	}
 	return ""
+}
+
+func (x *StreamBatchGetRequest) GetPaging() bool {
+	if x != nil {
+		return x.Paging
+	}
+	return false
+}
+
+func (x *StreamBatchGetRequest) GetPageTokens() []string {
+	if x != nil {
+		return x.PageTokens
+	}
+	return nil
 }
 
 // StreamBatchGetResponse is one message of the answer to a
@@ -1818,7 +1862,11 @@ type KeyResult struct {
 	// Why the key was not answered; empty when it was.
 	Error string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
 	// The rows of the key in the order that was asked for; empty unless found.
-	Rows          []*Row `protobuf:"bytes,3,rep,name=rows,proto3" json:"rows,omitempty"`
+	Rows []*Row `protobuf:"bytes,3,rep,name=rows,proto3" json:"rows,omitempty"`
+	// Set if there are more rows and the request says `paging`: what names the page behind
+	// these. It is valid for as long as the table has these clustering columns, at every
+	// proxy of the cluster.
+	NextPageToken string `protobuf:"bytes,4,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1872,6 +1920,13 @@ func (x *KeyResult) GetRows() []*Row {
 		return x.Rows
 	}
 	return nil
+}
+
+func (x *KeyResult) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 // Row is one row of a partition.
@@ -2654,7 +2709,7 @@ var File_qosproxy_v1_qosproxy_proto protoreflect.FileDescriptor
 
 const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\n" +
-	"\x1aqosproxy/v1/qosproxy.proto\x12\vqosproxy.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17qosproxy/v1/value.proto\"\xa3\x04\n" +
+	"\x1aqosproxy/v1/qosproxy.proto\x12\vqosproxy.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17qosproxy/v1/value.proto\"\xdc\x04\n" +
 	"\x0fBatchGetRequest\x12\x1a\n" +
 	"\bkeyspace\x18\x01 \x01(\tR\bkeyspace\x12\x14\n" +
 	"\x05table\x18\x02 \x01(\tR\x05table\x12$\n" +
@@ -2670,14 +2725,17 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\roptional_keys\x18\v \x03(\x05R\foptionalKeys\x12,\n" +
 	"\x05where\x18\f \x03(\v2\x16.qosproxy.v1.ConditionR\x05where\x12(\n" +
 	"\x05order\x18\r \x01(\x0e2\x12.qosproxy.v1.OrderR\x05order\x12 \n" +
-	"\vconsistency\x18\x0e \x01(\tR\vconsistency\"\x9e\x02\n" +
+	"\vconsistency\x18\x0e \x01(\tR\vconsistency\x12\x16\n" +
+	"\x06paging\x18\x0f \x01(\bR\x06paging\x12\x1f\n" +
+	"\vpage_tokens\x18\x10 \x03(\tR\n" +
+	"pageTokens\"\x9e\x02\n" +
 	"\x10BatchGetResponse\x12-\n" +
 	"\acolumns\x18\x01 \x03(\v2\x13.qosproxy.v1.ColumnR\acolumns\x120\n" +
 	"\aresults\x18\x02 \x03(\v2\x16.qosproxy.v1.KeyResultR\aresults\x12\x18\n" +
 	"\apartial\x18\x03 \x01(\bR\apartial\x12)\n" +
 	"\x10unprocessed_keys\x18\x04 \x03(\x05R\x0funprocessedKeys\x12(\n" +
 	"\x05stats\x18\x05 \x01(\v2\x12.qosproxy.v1.StatsR\x05stats\x12:\n" +
-	"\vexplanation\x18\x06 \x01(\v2\x18.qosproxy.v1.ExplanationR\vexplanation\"\x8f\x04\n" +
+	"\vexplanation\x18\x06 \x01(\v2\x18.qosproxy.v1.ExplanationR\vexplanation\"\xc8\x04\n" +
 	"\x15StreamBatchGetRequest\x12\x1a\n" +
 	"\bkeyspace\x18\x01 \x01(\tR\bkeyspace\x12\x14\n" +
 	"\x05table\x18\x02 \x01(\tR\x05table\x12$\n" +
@@ -2692,7 +2750,10 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	" \x03(\x05R\foptionalKeys\x12,\n" +
 	"\x05where\x18\v \x03(\v2\x16.qosproxy.v1.ConditionR\x05where\x12(\n" +
 	"\x05order\x18\f \x01(\x0e2\x12.qosproxy.v1.OrderR\x05order\x12 \n" +
-	"\vconsistency\x18\r \x01(\tR\vconsistency\"\xc2\x01\n" +
+	"\vconsistency\x18\r \x01(\tR\vconsistency\x12\x16\n" +
+	"\x06paging\x18\x0e \x01(\bR\x06paging\x12\x1f\n" +
+	"\vpage_tokens\x18\x0f \x03(\tR\n" +
+	"pageTokens\"\xc2\x01\n" +
 	"\x16StreamBatchGetResponse\x123\n" +
 	"\x06header\x18\x01 \x01(\v2\x19.qosproxy.v1.StreamHeaderH\x00R\x06header\x123\n" +
 	"\x06result\x18\x02 \x01(\v2\x19.qosproxy.v1.StreamResultH\x00R\x06result\x126\n" +
@@ -2754,11 +2815,12 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\tCondition\x12\x16\n" +
 	"\x06column\x18\x01 \x01(\tR\x06column\x121\n" +
 	"\boperator\x18\x02 \x01(\x0e2\x15.qosproxy.v1.OperatorR\boperator\x12*\n" +
-	"\x06values\x18\x03 \x03(\v2\x12.qosproxy.v1.ValueR\x06values\"w\n" +
+	"\x06values\x18\x03 \x03(\v2\x12.qosproxy.v1.ValueR\x06values\"\x9f\x01\n" +
 	"\tKeyResult\x12.\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x16.qosproxy.v1.KeyStatusR\x06status\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12$\n" +
-	"\x04rows\x18\x03 \x03(\v2\x10.qosproxy.v1.RowR\x04rows\"1\n" +
+	"\x04rows\x18\x03 \x03(\v2\x10.qosproxy.v1.RowR\x04rows\x12&\n" +
+	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\"1\n" +
 	"\x03Row\x12*\n" +
 	"\x06values\x18\x01 \x03(\v2\x12.qosproxy.v1.ValueR\x06values\"\xdd\x01\n" +
 	"\x05Stats\x12\x12\n" +

@@ -55,7 +55,9 @@ const (
 //	UNAVAILABLE         the proxy does not know the cluster yet, or no key was
 //	                    answered and a replica was unavailable or failed;
 //	DEADLINE_EXCEEDED   no key was answered in time;
-//	RESOURCE_EXHAUSTED  no key was answered, because all were shed or too large;
+//	RESOURCE_EXHAUSTED  no key was answered, because they were shed;
+//	FAILED_PRECONDITION no key was answered, because all are too large: read them in
+//	                    pages (`paging`);
 //	INTERNAL            a fault of the proxy; the message holds an incident id
 //	                    that is also in its log.
 //
@@ -177,7 +179,9 @@ func (c *qosProxyClient) ListTables(ctx context.Context, in *ListTablesRequest, 
 //	UNAVAILABLE         the proxy does not know the cluster yet, or no key was
 //	                    answered and a replica was unavailable or failed;
 //	DEADLINE_EXCEEDED   no key was answered in time;
-//	RESOURCE_EXHAUSTED  no key was answered, because all were shed or too large;
+//	RESOURCE_EXHAUSTED  no key was answered, because they were shed;
+//	FAILED_PRECONDITION no key was answered, because all are too large: read them in
+//	                    pages (`paging`);
 //	INTERNAL            a fault of the proxy; the message holds an incident id
 //	                    that is also in its log.
 //

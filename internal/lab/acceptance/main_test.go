@@ -135,6 +135,8 @@ type answer struct {
 		Status string            `json:"status"`
 		Rows   []json.RawMessage `json:"rows"`
 		Error  string            `json:"error"`
+
+		NextPageToken string `json:"next_page_token"`
 	} `json:"results"`
 	Partial     bool              `json:"partial"`
 	Unprocessed []json.RawMessage `json:"unprocessed_keys"`

@@ -232,6 +232,11 @@ func (q *rowLookup) drawColumns(r *rand.Rand) {
 	}
 }
 
+// ofRows reports whether some column is asked for that each row has of its own.
+func (q *rowLookup) ofRows() bool {
+	return !slices.Equal(q.columns, []string{"s"})
+}
+
 // drawWhere draws conditions on the clustering columns from one on.
 func (q *rowLookup) drawWhere(r *rand.Rand, from int) {
 	for _, c := range q.table.clustering[from:] {
@@ -407,7 +412,12 @@ func (p *proxy) rowsGRPC(ctx context.Context, q *rowLookup) ([][]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	out := make([][]string, len(resp.GetResults()))
+	return q.rowsOf(resp)
+}
+
+// rowsOf returns the rows of each key of an answer, as JSON.
+func (q *rowLookup) rowsOf(resp *qosproxyv1.BatchGetResponse) (out [][]string, err error) {
+	out = make([][]string, len(resp.GetResults()))
 	for i, res := range resp.GetResults() {
 		if found := res.GetStatus() == qosproxyv1.KeyStatus_KEY_STATUS_FOUND; found != (len(res.GetRows()) > 0) || res.GetError() != "" {
 			return nil, fmt.Errorf("key %d is %s with %d rows: %s", i, res.GetStatus(), len(res.GetRows()), res.GetError())
@@ -440,6 +450,11 @@ func (p *proxy) rowsHTTP(ctx context.Context, q *rowLookup, body string) ([][]st
 	if err != nil {
 		return nil, err
 	}
+	return rowsOfHTTP(code, a)
+}
+
+// rowsOfHTTP returns the rows of each key of an answer.
+func rowsOfHTTP(code int, a *answer) ([][]string, error) {
 	if code != 200 {
 		return nil, fmt.Errorf("status %d: %+v", code, a)
 	}
@@ -497,8 +512,8 @@ func membersOfRow(row string) (map[string]string, error) {
 	return out, nil
 }
 
-// testRows does random lookups of rows through both listeners in turn, and compares what comes
-// with Cassandra's own SELECT of each key.
+// testRows does random lookups of rows through both listeners in turn, whole and in pages, and
+// compares what comes with Cassandra's own SELECT of each key.
 func testRows(t *testing.T, p *proxy, client *cassandra.Client, tables []*rowTable, lookups int) {
 	group, ctx := errgroup.WithContext(t.Context())
 	var rows [lookupWorkers]int
@@ -520,6 +535,11 @@ func testRows(t *testing.T, p *proxy, client *cassandra.Client, tables []*rowTab
 				}
 				if err == nil {
 					err = sameRows(want, got)
+				}
+				if err == nil && q.limit == 0 && q.ofRows() {
+					if got, err = p.pages(ctx, q, r); err == nil {
+						err = sameRows(want, got)
+					}
 				}
 				if err != nil {
 					return fmt.Errorf("lookup %d of %s: %s: %w", i, q.table.name, body, err)

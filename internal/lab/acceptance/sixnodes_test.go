@@ -27,6 +27,8 @@ tables:
   - name: bench.small
   - name: owned.rows
     consistency: NODE_LOCAL
+  - name: slices.log
+    consistencies: [LOCAL_QUORUM]
 `
 
 // TestSixNodes boots six nodes with 16 vnodes in three racks and proves there
@@ -38,7 +40,10 @@ func TestSixNodes(t *testing.T) {
 	data := createData(t, client)
 	createOwned(t, client)
 	sliced := createRows(t, client)
-	p := serve(t, cluster, sixNodesConfig+"  - name: "+strings.Join(rowTableNames(), "\n  - name: ")+"\n")
+	days := scale(50)
+	createLog(t, client, days)
+	tables := sixNodesConfig + "  - name: " + strings.Join(rowTableNames(), "\n  - name: ") + "\n"
+	p := serve(t, cluster, tables)
 
 	t.Run("placement is Cassandra's", func(t *testing.T) { comparePlacement(t, cluster, client, "dc1") })
 	t.Run("tokens are Cassandra's", func(t *testing.T) { testTokensAreCassandras(t, client, scale(1000)) })
@@ -48,6 +53,9 @@ func TestSixNodes(t *testing.T) {
 	t.Run("both listeners agree", func(t *testing.T) { testListenersAgree(t, p, data, scale(500)) })
 	t.Run("partitions of many rows", func(t *testing.T) { testManyRows(t, p) })
 	t.Run("rows by primary key and slices are SELECT's", func(t *testing.T) { testRows(t, p, client, sliced, scale(150)) })
+	t.Run("pages of a partition that changes", func(t *testing.T) {
+		testPagesOfAChangingPartition(t, [2]*proxy{p, serve(t, cluster, tables)}, client, days)
+	})
 	t.Run("write times are SELECT's", func(t *testing.T) { testFunctions(t, p, client, typed) })
 	t.Run("bad requests name the field", func(t *testing.T) { testBadRequests(t, p) })
 	t.Run("a changing schema", func(t *testing.T) { testSchemaChanges(t, p, client) })
