@@ -207,7 +207,9 @@ func TestGetReadsAllPages(t *testing.T) {
 	require.NoError(t, err)
 	documents, decoder := 0, json.NewDecoder(strings.NewReader(out))
 	for ; decoder.More(); documents++ {
-		var page struct{ Results []struct{ Rows []json.RawMessage } }
+		var page struct {
+			Results []struct{ Rows []json.RawMessage }
+		}
 		require.NoError(t, decoder.Decode(&page))
 		assert.Len(t, page.Results[0].Rows, 1)
 	}
