@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/qosproxy/qosproxy/internal/cassandra"
 )
@@ -97,10 +98,15 @@ func createLog(t *testing.T, client *cassandra.Client, days int) {
 	t.Helper()
 	define(t, client, `CREATE TABLE slices.log (host text, day int, line int, v text, state text static, PRIMARY KEY (host, day, line))
 		WITH CLUSTERING ORDER BY (day DESC, line ASC)`)
-	for day := range days {
-		require.NoError(t, insertLog(t.Context(), client, day, 0, logLines/2, 1))
-		require.NoError(t, insertLog(t.Context(), client, day, logLines/2, logLines, 1))
+	group, ctx := errgroup.WithContext(t.Context())
+	group.SetLimit(lookupWorkers)
+	for half := range 2 * days {
+		group.Go(func() error {
+			from := half % 2 * logLines / 2
+			return insertLog(ctx, client, half/2, from, from+logLines/2, 1)
+		})
 	}
+	require.NoError(t, group.Wait())
 	execute(t, client, "UPDATE slices.log SET state = 'up' WHERE host = 'a'")
 }
 

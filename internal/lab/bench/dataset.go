@@ -86,6 +86,17 @@ func (d *Dataset) keyCell(c *Column, i int) []byte {
 	return c.appendCell(nil, d.noise, mix(uint64(i)))
 }
 
+// protoKey returns the key of a row of partition i, or of all its rows, as a request over gRPC has
+// it.
+func (d *Dataset) protoKey(i, row int) *qosproxyv1.Key {
+	k := d.keys[i].proto
+	if row == noRow {
+		return k
+	}
+	value := d.columns[0].protoValue(d.cell(nil, i, row, 0))
+	return &qosproxyv1.Key{Components: append(slices.Clip(k.GetComponents()), value)}
+}
+
 // keyNames are the names of the columns of the partition key, with a separator.
 func (p *Profile) keyNames(separator string) string {
 	var names []string
@@ -128,7 +139,10 @@ func (d *Dataset) rows(i, limit int) int {
 // reports whether the cell of a row and of a column of the lookup is the one
 // given.
 func (d *Dataset) verify(o *Outcome, l *Lookup, k, rows int, equal func(row, column int, cell []byte) bool) {
-	want := d.rows(l.Keys[k], l.kind.Limit)
+	want, first := d.rows(l.Keys[k], l.kind.Limit), 0
+	if l.row != noRow {
+		want, first = min(want, 1), l.row
+	}
 	switch {
 	case rows == 0 && want > 0:
 		o.Missing++
@@ -141,7 +155,7 @@ func (d *Dataset) verify(o *Outcome, l *Lookup, k, rows int, equal func(row, col
 	var room [64]byte
 	for r := range min(rows, want) {
 		for j, c := range l.kind.columns {
-			if !equal(r, j, d.cell(room[:0], l.Keys[k], r, c)) {
+			if !equal(r, j, d.cell(room[:0], l.Keys[k], first+r, c)) {
 				o.Wrong++
 				break
 			}

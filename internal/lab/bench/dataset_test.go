@@ -57,7 +57,19 @@ func TestVerifyTellsRightFromWrong(t *testing.T) {
 	rows = rowsOf(other, l, 0)
 	assert.Equal(t, Outcome{Wrong: len(rows)}, check(rows), "the rows of another seed")
 
-	never := &Lookup{Keys: []int{d.Profile.Partitions}, kind: kinds[0]}
+	// By full primary key a row is held against itself.
+	one := &Lookup{Keys: l.Keys, row: 1, kind: l.kind}
+	rows = rowsOf(d, l, 0)
+	ofRow := func(row int) Outcome {
+		var o Outcome
+		d.verify(&o, one, 0, 1, equalRaw(rows[row:]))
+		return o
+	}
+	assert.Equal(t, Outcome{}, ofRow(1))
+	assert.Equal(t, Outcome{Wrong: 1}, ofRow(0))
+	assert.Len(t, d.protoKey(l.Keys[0], 1).GetComponents(), 1+len(d.protoKey(l.Keys[0], noRow).GetComponents()))
+
+	never := &Lookup{Keys: []int{d.Profile.Partitions}, row: noRow, kind: kinds[0]}
 	var o Outcome
 	d.verify(&o, never, 0, 0, nil)
 	assert.Equal(t, Outcome{}, o, "a key that was never written")

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -96,6 +97,9 @@ func (o *Open) target(ctx context.Context, name string) (Target, error) {
 	if o.Data.Profile.KeyPrefix != nil && (name == In || name == InUnpaged) {
 		return nil, fmt.Errorf("a profile with key_prefix has no IN over the whole key; use %s, %s or a proxy", Cover, Single)
 	}
+	if name != ProxyGRPC && name != ProxyGRPCCQL && slices.ContainsFunc(o.kinds, func(k *kind) bool { return k.Rows }) {
+		return nil, fmt.Errorf("it makes no lookups by full primary key (rows); use %s or %s", ProxyGRPC, ProxyGRPCCQL)
+	}
 	var secure credentials.TransportCredentials
 	scheme := "http://"
 	if o.TLS != nil {
@@ -136,7 +140,7 @@ func (d *Driver) Answered(ctx context.Context, keys []int) ([]bool, error) {
 	answered := make([]bool, len(keys))
 	for from := 0; from < len(keys); from += sweepKeys {
 		part := keys[from:min(from+sweepKeys, len(keys))]
-		resp, err := target.(*grpcTarget).get(ctx, &Lookup{Keys: part, kind: d.open.kinds[0]})
+		resp, err := target.(*grpcTarget).get(ctx, &Lookup{Keys: part, row: noRow, kind: d.open.kinds[0]})
 		if err != nil {
 			return nil, err
 		}

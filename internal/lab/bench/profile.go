@@ -86,6 +86,9 @@ type Kind struct {
 	Columns []string `yaml:"columns"`
 	// Limit is the most rows of one partition; 0 for all.
 	Limit int `yaml:"limit_per_key"`
+	// Rows asks for one row of each partition by its full primary key: for the same one of
+	// all partitions of a lookup. Only proxy-grpc and proxy-grpc-cql do.
+	Rows bool `yaml:"rows"`
 }
 
 // ReadProfile reads a profile from a file. The error names file, line and key.
@@ -243,6 +246,8 @@ func (p *Profile) validateLookups() error {
 			return fmt.Errorf("mix[%d].keys: %d; a prefix has %d of the partitions", i, k.Keys, p.Partitions/prefixes)
 		case k.Keys < 1 || k.Keys > p.Partitions:
 			return fmt.Errorf("mix[%d].keys: %d; use 1 to %d, the number of partitions", i, k.Keys, p.Partitions)
+		case k.Rows && p.Clustering == nil:
+			return fmt.Errorf("mix[%d].rows: without a clustering column a row is a partition", i)
 		case k.Limit < 0:
 			return fmt.Errorf("mix[%d].limit_per_key: %d; use 0 for all rows, or more", i, k.Limit)
 		}

@@ -85,7 +85,7 @@ func (t *grpcTarget) get(ctx context.Context, l *Lookup) (*qosproxyv1.BatchGetRe
 		Columns: l.kind.names, LimitPerKey: int32(l.kind.Limit), Explain: t.explain, Keys: make([]*qosproxyv1.Key, len(l.Keys)),
 	}
 	for i, k := range l.Keys {
-		req.Keys[i] = t.data.keys[k].proto
+		req.Keys[i] = t.data.protoKey(k, l.row)
 	}
 	resp, err := t.client.BatchGet(ctx, req)
 	if err != nil {

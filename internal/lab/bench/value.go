@@ -95,6 +95,8 @@ func (c *Column) protoValue(cell []byte) *qosproxyv1.Value {
 		return &qosproxyv1.Value{Kind: &qosproxyv1.Value_Text{Text: string(cell)}}
 	case "bigint":
 		return &qosproxyv1.Value{Kind: &qosproxyv1.Value_Bigint{Bigint: int64(binary.BigEndian.Uint64(cell))}}
+	case "int":
+		return &qosproxyv1.Value{Kind: &qosproxyv1.Value_Int{Int: int32(binary.BigEndian.Uint32(cell))}}
 	default:
 		return &qosproxyv1.Value{Kind: &qosproxyv1.Value_Uuid{Uuid: bytes.Clone(cell)}}
 	}

@@ -11,8 +11,13 @@ type Lookup struct {
 	// profile's Partitions on were never written.
 	Keys []int
 
+	// row is the row that is asked for of each partition; noRow asks for all.
+	row  int
 	kind *kind
 }
+
+// noRow asks for all rows of a partition.
+const noRow = -1
 
 // kind is a kind of lookup with its columns by number.
 type kind struct {
@@ -85,7 +90,11 @@ func (w *workload) next() *Lookup {
 			keys = append(keys, i)
 		}
 	}
-	return &Lookup{Keys: keys, kind: k}
+	row := noRow
+	if k.Rows {
+		row = w.random.IntN(w.data.Profile.RowsPerPartition)
+	}
+	return &Lookup{Keys: keys, row: row, kind: k}
 }
 
 // draw draws one key.

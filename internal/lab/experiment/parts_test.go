@@ -18,7 +18,7 @@ func TestOnlyTheConditionsThatAreWantedAreMeasured(t *testing.T) {
 		"16 callers":     {many, atOwners},
 		"columns":        {twoColumns},
 		"^LOCAL_ONE, 4 ": {few},
-		"":               {few, many, atOwners, atQuorum, steady, alone, clustered, twoColumns, climbing, idle},
+		"":               {few, many, atOwners, atQuorum, steady, alone, clustered, twoColumns, primaryKey, climbing, idle},
 	} {
 		lab := &Lab{Only: regexp.MustCompile(only)}
 		got, err := lab.wanted(targetingParts)

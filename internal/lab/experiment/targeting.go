@@ -50,15 +50,17 @@ const (
 	alone      = "LOCAL_ONE, 1 caller"
 	clustered  = "four rows a key, 4 callers"
 	twoColumns = "key of two columns, 4 callers"
+	primaryKey = "full primary keys, 4 callers"
 	climbing   = "capacity"
 	idle       = "idle proxy"
 )
 
 // Contenders that differ from others of the same target and condition.
 const (
-	unmerged  = "proxy-grpc, merge: off"
-	bySocket  = "proxy-grpc, unix socket"
-	reference = "in-unpaged, LOCAL_ONE"
+	unmerged    = "proxy-grpc, merge: off"
+	bySocket    = "proxy-grpc, unix socket"
+	reference   = "in-unpaged, LOCAL_ONE"
+	partitioned = "cover of the partitions"
 )
 
 // part is a piece of the experiment that can be measured without the others.
@@ -76,6 +78,7 @@ var targetingParts = []part{
 	{[]string{alone}, targetingAlone},
 	{[]string{clustered}, targetingTable("orders", clustered)},
 	{[]string{twoColumns}, targetingTable("accounts", twoColumns)},
+	{[]string{primaryKey}, targetingRows},
 	{[]string{climbing}, targetingCapacity},
 	{[]string{idle}, func(ctx context.Context, _ *Lab, s *Site, r *report.Report) error { return s.footprint(ctx, r) }},
 }
@@ -241,6 +244,26 @@ func targetingTable(name, condition string) func(context.Context, *Lab, *Site, *
 	}
 }
 
+// targetingRows measures rows by their full primary keys against their partitions, of which each
+// is that row.
+func targetingRows(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
+	if err := s.ensure(ctx, profile("events"), 3); err != nil {
+		return err
+	}
+	rows, proxy, err := s.Driver(ctx, nil, "consistency: LOCAL_ONE")
+	if err != nil {
+		return err
+	}
+	partitions, err := s.driverOf(proxy, func(open *bench.Open) {
+		open.Consistency, open.Mix = "LOCAL_ONE", []bench.Kind{{Weight: 1, Keys: 50}}
+	})
+	if err != nil {
+		return err
+	}
+	contenders := append(named(partitioned, partitions.Contenders(primaryKey, bench.Cover)), rows.Contenders(primaryKey, bench.ProxyGRPC)...)
+	return lab.run(ctx, r, lab.comparison(bench.Load{Concurrency: 4}), contenders...)
+}
+
 func targetingCapacity(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
 	c := lab.capacity(40)
 	c.Rounds = lab.comparison(bench.Load{}).Rounds
@@ -297,6 +320,8 @@ func judgeTargeting(r *report.Report) {
 		find(r, bench.ProxyGRPC, atOwners), report.CassandraCPU, find(r, reference, atOwners), report.CassandraCPU)
 	clusterCPU(r, "proxy-grpc / cover, four rows a key", 1.15, bench.Cover, clustered)
 	clusterCPU(r, "proxy-grpc / cover, key of two columns", 1.2, bench.Cover, twoColumns)
+	atMost(r, "cluster CPU per lookup, proxy-grpc by full primary key / cover of the partitions", 1.3,
+		find(r, bench.ProxyGRPC, primaryKey), report.CassandraCPU, find(r, partitioned, primaryKey), report.CassandraCPU)
 	clusterCPU(r, "proxy-grpc / in-unpaged, 60 lookups/s", 1, bench.InUnpaged, steady)
 	atMost(r, "p50, proxy-grpc / in-unpaged, 60 lookups/s", 1, find(r, bench.ProxyGRPC, steady), report.P50, find(r, bench.InUnpaged, steady), report.P50)
 	capacity := func(limit float64, target string) {
