@@ -128,7 +128,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	a.access.Store(&cassandra.Access{Username: settings.Username, Password: settings.Password, TLS: settings.TLS})
+	a.access.Store(&cassandra.Access{Username: settings.Username, Password: settings.Password, TLS: settings.TLS, AnyName: settings.AnyName})
 	settings.Access = func() cassandra.Access { return *a.access.Load() }
 	settings.Registerer, settings.Incidents = registry, a.incidents
 	if a.cluster, err = cassandra.Open(ctx, settings); err != nil {
@@ -314,7 +314,7 @@ func CassandraConfig(cfg *config.Config, log *slog.Logger) (cassandra.Config, er
 		Logger:             log,
 	}
 	access, err := accessOf(cfg)
-	out.Password, out.TLS = access.Password, access.TLS
+	out.Password, out.TLS, out.AnyName = access.Password, access.TLS, access.AnyName
 	return out, err
 }
 

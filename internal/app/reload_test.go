@@ -5,10 +5,12 @@ package app
 import (
 	"bytes"
 	"context"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -209,6 +211,25 @@ func TestKeysThatNeedARestartAreNamedAndTheRestIsApplied(t *testing.T) {
 	assert.Equal(t, "u", r.access.Load().Username)
 	require.NoError(t, r.rewrite(t, version(1)))
 	assert.Empty(t, r.configStatus().NeedRestart)
+}
+
+func TestNewConnectionsVerifyAsTheFileSays(t *testing.T) {
+	r := startReloadable(t)
+	defer r.stop()
+	node := httptest.NewTLSServer(nil)
+	defer node.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: node.Certificate().Raw}), 0o600))
+	for verify, anyName := range map[string]bool{"ca": true, "full": false} {
+		require.NoError(t, r.rewrite(t, version(1)+"cassandra: {tls: {ca_file: "+ca+", verify: "+verify+"}}\n"))
+		assert.Equal(t, anyName, r.access.Load().AnyName)
+		assert.Empty(t, r.configStatus().NeedRestart)
+		of, err := CassandraConfig(r.cfg.Load(), r.App.log)
+		require.NoError(t, err)
+		assert.Equal(t, anyName, of.AnyName)
+	}
+	require.ErrorContains(t, r.rewrite(t, version(1)+"cassandra: {tls: {ca_file: "+ca+", verify: none}}\n"), "cassandra.tls.verify")
+	assert.NotNil(t, r.access.Load().TLS)
 }
 
 func TestALevelSetByHandStaysUntilTheFileSaysAnother(t *testing.T) {

@@ -36,6 +36,7 @@ func accessOf(cfg *config.Config) (cassandra.Access, error) {
 	if out.TLS, err = clientTLS(c.TLS); err != nil {
 		return out, fmt.Errorf("cassandra.tls: %w", err)
 	}
+	out.AnyName = c.TLS.Verify == config.VerifyCA
 	return out, nil
 }
 

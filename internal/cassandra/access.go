@@ -21,16 +21,17 @@ type Access struct {
 	// TLS is the client's side of TLS, or nil for plain connections. It is
 	// never changed once it has been handed over.
 	TLS *tls.Config
+	// AnyName accepts every server certificate of the authorities of TLS, also one that names
+	// another node or none.
+	AnyName bool
 }
 
-// accessor returns the access of a connection that begins now. A configuration
-// that is asked for each connection needs no tricks with the callbacks of
-// crypto/tls, which would mean to verify certificates by hand.
+// accessor returns the access of a connection that begins now.
 func (c Config) accessor() func() Access {
 	if c.Access != nil {
 		return c.Access
 	}
-	fixed := Access{Username: c.Username, Password: c.Password, TLS: c.TLS}
+	fixed := Access{Username: c.Username, Password: c.Password, TLS: c.TLS, AnyName: c.AnyName}
 	return func() Access { return fixed }
 }
 
@@ -39,6 +40,9 @@ type hostDialer struct {
 	dialer    net.Dialer
 	access    func() Access
 	incidents *incident.Log
+	// points are the names among the contact points, and resolver says whose names they are.
+	points   []string
+	resolver resolver
 }
 
 var _ gocql.HostDialer = (*hostDialer)(nil)
@@ -53,12 +57,11 @@ func (d *hostDialer) DialHost(ctx context.Context, host *gocql.HostInfo) (dialed
 	if err != nil {
 		return nil, err
 	}
-	config := d.access().TLS
-	if config != nil && config.InsecureSkipVerify {
-		config = config.Clone()
-		config.InsecureSkipVerify = false
-	}
-	if dialed, err = gocql.WrapTLS(ctx, conn, host.HostnameAndPort(), config); err != nil {
+	// The context of the driver ends with its session: a host that accepts and says nothing
+	// would be waited for until then.
+	ctx, cancel := context.WithTimeout(ctx, d.dialer.Timeout)
+	defer cancel()
+	if dialed, err = gocql.WrapTLS(ctx, conn, host.HostnameAndPort(), d.secure(ctx, d.access(), host)); err != nil {
 		return nil, err
 	}
 	dialed.Conn = newBufferedConn(dialed.Conn)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -37,10 +38,15 @@ type Config struct {
 	Username string
 	Password secret.Text
 	// TLS is the client's side of TLS, or nil for plain connections. The
-	// server's certificate is always verified, whatever InsecureSkipVerify says.
+	// server's certificate is always verified, whatever InsecureSkipVerify says:
+	// it carries ServerName, or if that is empty the address of the node or a
+	// name of the node that resolves to it.
 	TLS *tls.Config
+	// AnyName accepts every server certificate of the authorities of TLS, also
+	// one that names another node or none.
+	AnyName bool
 	// Access returns what a connection that begins now uses in place of
-	// Username, Password and TLS, so that they can change while running. It is
+	// Username, Password, TLS and AnyName, so that they can change while running. It is
 	// called concurrently. Nil means those fields.
 	Access func() Access
 	// ConnectionsPerHost is the number of connections to each host; default 2.
@@ -129,6 +135,18 @@ func (c Config) endpoints() []string {
 			continue
 		}
 		out[i] = net.JoinHostPort(p, strconv.Itoa(c.Port))
+	}
+	return out
+}
+
+// names returns the contact points that are names, without ports.
+func (c Config) names() []string {
+	var out []string
+	for _, p := range c.endpoints() {
+		name, _, err := net.SplitHostPort(p)
+		if _, numeric := netip.ParseAddr(name); err == nil && numeric != nil {
+			out = append(out, name)
+		}
 	}
 	return out
 }

@@ -141,7 +141,9 @@ func remedy(err error) string {
 	switch {
 	case errors.As(err, &answer) && answer.Code() == gocql.ErrCodeCredentials, strings.Contains(err.Error(), "authenticat"):
 		return "cassandra.username and cassandra.password_file"
-	case errors.As(err, &authority), errors.As(err, &hostname), errors.As(err, &invalid), strings.Contains(err.Error(), "tls: "):
+	case errors.As(err, &hostname):
+		return "cassandra.tls (server_name if the certificates share a name, verify: ca if they name no node)"
+	case errors.As(err, &authority), errors.As(err, &invalid), strings.Contains(err.Error(), "tls: "):
 		return "cassandra.tls"
 	}
 	return "cassandra.contact_points"

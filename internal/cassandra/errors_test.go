@@ -3,6 +3,7 @@ package cassandra
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"log/slog"
@@ -30,8 +31,10 @@ func TestAFailedConnectionSaysWhatToCheck(t *testing.T) {
 		"a password":                     {answer{gocql.ErrCodeCredentials, "bad credentials"}, "bad credentials", "cassandra.username and cassandra.password_file"},
 		"an authenticator":               {errors.New("gocql: unexpected authenticator \"x\""), "unexpected authenticator \"x\"", "cassandra.username and cassandra.password_file"},
 		"a certificate nobody knows":     {x509.UnknownAuthorityError{}, "certificate signed by unknown authority", "cassandra.tls"},
-		"a certificate that is over":     {x509.CertificateInvalidError{Reason: x509.Expired}, "expired", "cassandra.tls"},
-		"no TLS":                         {errors.New("tls: first record does not look like a TLS handshake"), "first record", "cassandra.tls"},
+		"a certificate without a name": {&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{}, Host: "10.0.0.1"}},
+			"doesn't contain any IP SANs", "cassandra.tls (server_name if the certificates share a name, verify: ca if they name no node)"},
+		"a certificate that is over": {x509.CertificateInvalidError{Reason: x509.Expired}, "expired", "cassandra.tls"},
+		"no TLS":                     {errors.New("tls: first record does not look like a TLS handshake"), "first record", "cassandra.tls"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Contains(t, plainCause(test.err), test.cause)

@@ -173,9 +173,8 @@ func (s *inspection) connect(ctx context.Context, addr string) *site {
 func (s *inspection) open(ctx context.Context, at *site, addr string, w *watcher) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout+siteTimeout)
 	defer cancel()
-	cfg := s.cfg
-	cfg.ContactPoints = []string{addr}
-	d := driverConfig(cfg)
+	d := driverConfig(s.cfg)
+	d.Hosts = []string{addr}
 	d.RegisteredTypes = s.types
 	d.PageSize = 0
 	d.ConnectObserver = w

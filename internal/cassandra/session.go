@@ -35,7 +35,10 @@ func driverConfig(cfg Config) *gocql.ClusterConfig {
 	d.Metadata.CacheMode = gocql.Disabled
 	d.Logger = driverLogger{cfg.Logger}
 	access := cfg.accessor()
-	d.HostDialer = &hostDialer{dialer: net.Dialer{Timeout: cfg.ConnectTimeout, Control: giveUpOnSilence}, access: access, incidents: cfg.Incidents}
+	d.HostDialer = &hostDialer{
+		dialer: net.Dialer{Timeout: cfg.ConnectTimeout, Control: giveUpOnSilence}, access: access, incidents: cfg.Incidents,
+		points: cfg.names(), resolver: net.DefaultResolver,
+	}
 	d.AuthProvider = func(*gocql.HostInfo) (gocql.Authenticator, error) { return authenticator(access()), nil }
 	// One try at a time: reconnectInterval brings the next, and a host that
 	// refuses is not worth a second of its pool's only goroutine.

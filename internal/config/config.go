@@ -70,7 +70,7 @@ type Cassandra struct {
 // ClientTLS is TLS towards the cluster.
 type ClientTLS struct {
 	// Enabled turns TLS on with the authorities of the system; any other field
-	// that is set turns it on as well.
+	// that is not at its default turns it on as well.
 	Enabled bool `yaml:"enabled"`
 	// CAFile holds the authorities that sign the certificates of the nodes;
 	// empty means those of the system.
@@ -79,13 +79,24 @@ type ClientTLS struct {
 	CertFile string `yaml:"cert_file"`
 	KeyFile  string `yaml:"key_file"`
 	// ServerName is the name in the certificates of the nodes; empty means the
-	// address of the node.
+	// address of the node, or a name of the node that resolves to it.
 	ServerName string `yaml:"server_name"`
+	// Verify is what a certificate of a node must show.
+	Verify Verify `yaml:"verify"`
 }
+
+// Verify is what a certificate of a node must show.
+type Verify string
+
+// The ways to verify: VerifyCA looks at no name.
+const (
+	VerifyFull Verify = "full"
+	VerifyCA   Verify = "ca"
+)
 
 // On reports whether connections to the cluster are encrypted.
 func (t ClientTLS) On() bool {
-	return t.Enabled || t.CAFile != "" || t.CertFile != "" || t.KeyFile != "" || t.ServerName != ""
+	return t.Enabled || t.CAFile != "" || t.CertFile != "" || t.KeyFile != "" || t.ServerName != "" || t.Verify == VerifyCA
 }
 
 // Listen says where clients and operators connect. An address is host:port or
@@ -218,6 +229,7 @@ func Default() Config {
 			ConnectionsPerHost: 2,
 			ConnectTimeout:     5 * time.Second,
 			RefreshInterval:    time.Minute,
+			TLS:                ClientTLS{Verify: VerifyFull},
 		},
 		Listen: Listen{
 			GRPC:             "127.0.0.1:50051",

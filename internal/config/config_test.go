@@ -45,7 +45,7 @@ cassandra:
   connections_per_host: 2
   username: ""
   password_file: ""
-  tls: {ca_file: "", cert_file: "", key_file: "", server_name: ""}
+  tls: {ca_file: "", cert_file: "", key_file: "", server_name: "", verify: full}
 listen:
   grpc: unix:///run/qosproxy/grpc.sock
   http: 127.0.0.1:8080

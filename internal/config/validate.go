@@ -58,6 +58,11 @@ func (v *validator) cassandra(c *Cassandra) {
 	v.check(c.PasswordFile == "" || c.Username != "", "cassandra.password_file", "is set without a username; set cassandra.username as well")
 	v.check(c.Username == "" || c.PasswordFile != "", "cassandra.username", "is set without a password_file; name the file that holds the password")
 	v.certificate("cassandra.tls", c.TLS.CertFile, c.TLS.KeyFile)
+	ca := c.TLS.Verify == VerifyCA
+	v.check(ca || c.TLS.Verify == VerifyFull, "cassandra.tls.verify", "%q is not a way to verify; use full or ca", c.TLS.Verify)
+	v.check(!ca || c.TLS.CAFile != "", "cassandra.tls.verify",
+		"ca without a ca_file accepts what any public authority has signed; set ca_file as well")
+	v.check(!ca || c.TLS.ServerName == "", "cassandra.tls.server_name", "is not looked at with verify: ca; remove it, or use verify: full")
 }
 
 func (v *validator) admission(a *Admission) {
