@@ -68,7 +68,11 @@ func TestEveryAlertIsTestedAndHasARunbook(t *testing.T) {
 		for _, r := range g.Rules {
 			n++
 			assert.Contains(t, runbooks, "\n## "+r.Alert+"\n")
-			assert.Equal(t, "runbooks.md#"+strings.ToLower(r.Alert), r.Annotations["runbook"])
+			assert.Equal(t, "https://github.com/qosproxy/qosproxy/blob/main/deploy/prometheus/runbooks.md#"+strings.ToLower(r.Alert), r.Annotations["runbook_url"])
+			assert.NotContains(t, r.Expr, "0.05", "the budget is that of the configuration")
+			if strings.Contains(r.Expr, " by (") {
+				assert.Contains(t, r.Expr, "by (cluster", "clusters are not added up")
+			}
 			assert.Contains(t, []string{"page", "ticket"}, r.Labels["severity"], r.Alert)
 			assert.Regexp(t, "alertname: "+r.Alert+"\n +exp_alerts:\n +- exp_labels", tests, "a series that fires it")
 			for _, name := range regexp.MustCompile(`\w+:\w+:\w+`).FindAllString(r.Expr, -1) {

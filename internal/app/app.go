@@ -203,7 +203,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		return err
 	}
 	a.onStop(a.server.Shutdown)
-	registry.MustRegister(certificates{a})
+	registry.MustRegister(certificates{a}, a.restartNeeded())
 	a.run(ctx, a.reloader.Run)
 	return nil
 }

@@ -154,6 +154,18 @@ func (a *App) configStatus() status.Config {
 	return out
 }
 
+// restartNeeded tells whether a part of the configuration waits for a restart.
+func (a *App) restartNeeded() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "qosproxy_config_restart_needed", Help: "1 when the configuration has keys that are in use only after a restart, 0 otherwise.",
+	}, func() float64 {
+		if len(needRestart(a.started, a.cfg.Load())) > 0 {
+			return 1
+		}
+		return 0
+	})
+}
+
 // certificates tells when the certificates in use expire.
 type certificates struct{ app *App }
 

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -206,11 +207,13 @@ func TestKeysThatNeedARestartAreNamedAndTheRestIsApplied(t *testing.T) {
 	defer r.stop()
 	require.NoError(t, r.rewrite(t, version(1)+"listen: {grpc: '127.0.0.1:1', max_connections: 7}\ncassandra: {contact_points: [x], username: u, password_file: "+r.file+"}\n"))
 	assert.Equal(t, []string{"cassandra.contact_points", "listen.grpc"}, r.configStatus().NeedRestart)
+	assert.InDelta(t, 1, testutil.ToFloat64(r.restartNeeded()), 0)
 	assert.Contains(t, r.log.String(), `keys="[cassandra.contact_points listen.grpc]"`)
 	assert.Equal(t, slog.LevelDebug, r.options.Level.Level())
 	assert.Equal(t, "u", r.access.Load().Username)
 	require.NoError(t, r.rewrite(t, version(1)))
 	assert.Empty(t, r.configStatus().NeedRestart)
+	assert.InDelta(t, 0, testutil.ToFloat64(r.restartNeeded()), 0)
 }
 
 func TestNewConnectionsVerifyAsTheFileSays(t *testing.T) {

@@ -122,6 +122,12 @@ var (
 	targetDesc = prometheus.NewDesc(namespace+"_sla_target_seconds",
 		"Latency within which the lookups of the table are to be answered.",
 		[]string{"table"}, nil)
+	percentileDesc = prometheus.NewDesc(namespace+"_sla_percentile",
+		"Share of the lookups of the table that are to be answered within the target, in percent.",
+		[]string{"table"}, nil)
+	operateDesc = prometheus.NewDesc(namespace+"_sla_operate_at_ratio",
+		"Where that percentile is meant to be in normal operation, relative to the target.",
+		[]string{"table"}, nil)
 	ratioDesc = prometheus.NewDesc(namespace+"_sla_ratio",
 		"Share of the lookups of the window that were answered in full within the target; 1 without a lookup.",
 		[]string{"table", "window"}, nil)
@@ -141,7 +147,7 @@ type collector struct{ recorder *Recorder }
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{latencyDesc, targetDesc, ratioDesc, burnDesc} {
+	for _, d := range []*prometheus.Desc{latencyDesc, targetDesc, percentileDesc, operateDesc, ratioDesc, burnDesc} {
 		ch <- d
 	}
 }
@@ -153,6 +159,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for _, name := range current.names {
 		t := current.tables[name]
 		ch <- gauge(targetDesc, t.target.Target.Seconds(), name)
+		ch <- gauge(percentileDesc, t.target.Percentile, name)
+		ch <- gauge(operateDesc, t.target.OperateAt.Seconds()/t.target.Target.Seconds(), name)
 		for _, w := range windows {
 			p := t.snapshot(now, w.length)
 			ch <- t.latency(p, w.name)

@@ -98,6 +98,9 @@ func TestSeries(t *testing.T) {
 		assert.True(t, math.IsNaN(summary.GetQuantile()[0].GetValue()))
 	}
 	assert.InDelta(t, 0.125, gaugeOf("qosproxy_sla_target_seconds", map[string]string{"table": shop}), 0)
+	assert.InDelta(t, 95, gaugeOf("qosproxy_sla_percentile", map[string]string{"table": shop}), 0)
+	assert.InDelta(t, 0.5, gaugeOf("qosproxy_sla_operate_at_ratio", map[string]string{"table": shop}), 0)
+	assert.InDelta(t, 0.75, gaugeOf("qosproxy_sla_operate_at_ratio", map[string]string{"table": "shop.idle"}), 1e-9)
 }
 
 func TestEdgesHoldTheTargetsOfEveryTable(t *testing.T) {

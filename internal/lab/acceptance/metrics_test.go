@@ -17,6 +17,8 @@ var contractMetrics = map[string][]string{
 	"qosproxy_lookup_duration_seconds":             {"table", "keys", "code"},
 	"qosproxy_lookup_latency_seconds":              {"table", "quantile", "window"},
 	"qosproxy_sla_target_seconds":                  {"table"},
+	"qosproxy_sla_percentile":                      {"table"},
+	"qosproxy_sla_operate_at_ratio":                {"table"},
 	"qosproxy_sla_ratio":                           {"table", "window"},
 	"qosproxy_sla_burn_rate":                       {"table", "window"},
 	"qosproxy_subquery_duration_seconds":           {"host", "attempt"},
