@@ -27,7 +27,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- /* A sidecar is stopped after its application, so nobody has to notice. */}}
 {{- $shape = dict
     "cassandra" (dict "connections_per_host" 1)
-    "listen" (dict "grpc" "unix:///run/qosproxy/grpc.sock" "http" "127.0.0.1:8080" "admin" "0.0.0.0:8081")
+    "listen" (dict "grpc" "unix:///run/qosproxy/grpc.sock" "http" "" "admin" "0.0.0.0:8081")
     "shutdown" (dict "delay" "0s") }}
 {{- end }}
 {{- mergeOverwrite $shape (deepCopy .Values.config) | toYaml }}
@@ -65,9 +65,12 @@ startupProbe:
   periodSeconds: 1
   timeoutSeconds: 3
   failureThreshold: 30
+{{- /* A sidecar that is not ready would take its application out of service. */}}
+{{- if eq .Values.shape "standalone" }}
 readinessProbe:
   httpGet: {path: /readyz, port: admin{{ include "qosproxy.scheme" . }}}
   periodSeconds: 2
+{{- end }}
 livenessProbe:
   httpGet: {path: /livez, port: admin{{ include "qosproxy.scheme" . }}}
   periodSeconds: 10

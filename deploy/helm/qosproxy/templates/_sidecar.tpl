@@ -6,8 +6,7 @@ this one as dependency, with its own scope:
     - {{- include "qosproxy.sidecar.container" .Subcharts.qosproxy | nindent 6 }}
 
 The application mounts the volume qosproxy-socket at /run/qosproxy and calls
-unix:///run/qosproxy/grpc.sock, or 127.0.0.1:8080. Its pod needs an fsGroup, for the
-group of the socket.
+unix:///run/qosproxy/grpc.sock. Its pod needs an fsGroup, for the group of the socket.
 */}}
 {{- define "qosproxy.sidecar.container" -}}
 {{- if ne .Values.shape "sidecar" }}{{ fail "qosproxy.sidecar.container: set qosproxy.shape to sidecar" }}{{ end -}}
