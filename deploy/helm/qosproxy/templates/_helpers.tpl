@@ -33,6 +33,21 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- mergeOverwrite $shape (deepCopy .Values.config) | toYaml }}
 {{- end }}
 
+{{/* The hash of the configuration, which rolls the pods when it changes. */}}
+{{- define "qosproxy.checksum" -}}
+{{- if .Values.restartOnConfigChange -}}
+checksum/qosproxy-config: {{ include "qosproxy.config" . | sha256sum }}
+{{- end }}
+{{- end }}
+
+{{/* The annotations of the pod. */}}
+{{- define "qosproxy.podAnnotations" -}}
+{{- with .Values.podAnnotations }}
+{{- toYaml . }}
+{{ end }}
+{{- include "qosproxy.checksum" . }}
+{{- end }}
+
 {{/* The port of .listener; empty for a unix socket or none. */}}
 {{- define "qosproxy.port" -}}
 {{- $address := get (get (include "qosproxy.config" .root | fromYaml) "listen") .listener }}
