@@ -54,15 +54,13 @@ checksum/qosproxy-config: {{ include "qosproxy.config" . | sha256sum }}
 {{- if and $address (not (hasPrefix "unix:" $address)) }}{{ regexFind "[0-9]+$" $address }}{{ end }}
 {{- end }}
 
-{{/* The part of the container that both shapes share. */}}
-{{- define "qosproxy.container" -}}
-name: qosproxy
+{{/* What every container of the image has. */}}
+{{- define "qosproxy.program" -}}
 image: {{ include "qosproxy.image" . }}
 {{- /* Kubernetes has the same default for a tag. */}}
 {{- if ne .Values.image.pullPolicy "IfNotPresent" }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- end }}
-args: [serve, --config, /etc/qosproxy/qosproxy.yaml]
 {{- if or .Values.rackFromZone .Values.env }}
 env:
   {{- if .Values.rackFromZone }}
@@ -75,6 +73,21 @@ env:
   {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  readOnlyRootFilesystem: true
+  allowPrivilegeEscalation: false
+  capabilities: {drop: [ALL]}
+  seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{/* The part of the proxy's container that both shapes share. */}}
+{{- define "qosproxy.container" -}}
+name: qosproxy
+args: [serve, --config, /etc/qosproxy/qosproxy.yaml]
+{{ include "qosproxy.program" . }}
 startupProbe:
   exec: {command: [/qosproxy, health, --live, --config, /etc/qosproxy/qosproxy.yaml]}
   periodSeconds: 1
@@ -89,14 +102,26 @@ readinessProbe:
 livenessProbe:
   httpGet: {path: /livez, port: admin{{ include "qosproxy.scheme" . }}}
   periodSeconds: 10
-securityContext:
-  runAsNonRoot: true
-  runAsUser: 65532
-  runAsGroup: 65532
-  readOnlyRootFilesystem: true
-  allowPrivilegeEscalation: false
-  capabilities: {drop: [ALL]}
-  seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{/* The init container that holds the pod back until the configuration fits the cluster. */}}
+{{- define "qosproxy.doctor" -}}
+name: qosproxy-doctor
+args: [doctor, --config, /etc/qosproxy/qosproxy.yaml]
+{{ include "qosproxy.program" . }}
+resources:
+  requests: {cpu: 100m, memory: 64Mi}
+  limits: {memory: 128Mi}
+volumeMounts:
+  {{- include "qosproxy.mounts" . | nindent 2 }}
+{{- end }}
+
+{{/* The mounts of the configuration and of the files that it names. */}}
+{{- define "qosproxy.mounts" -}}
+- {name: qosproxy-config, mountPath: /etc/qosproxy, readOnly: true}
+{{- with .Values.volumeMounts }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/* The scheme of the probes when the admin listener has TLS. */}}
