@@ -9,13 +9,13 @@ RUN go mod download
 COPY . .
 ARG TARGETOS
 ARG TARGETARCH
-ARG VERSION=dev
+ARG VERSION=0.1.0
 ARG REVISION=
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -tags grpcnotrace -buildvcs=false \
     -ldflags "-s -w -X main.version=${VERSION} -X main.revision=${REVISION}" -o /out/qosproxy ./cmd/qosproxy
 
 FROM scratch
-ARG VERSION=dev
+ARG VERSION=0.1.0
 ARG REVISION=
 LABEL org.opencontainers.image.title="qosproxy" \
       org.opencontainers.image.description="A stateless QoS read proxy for Apache Cassandra" \

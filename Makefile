@@ -6,7 +6,11 @@ export GOTOOLCHAIN := auto
 GO     ?= go
 BIN    := bin
 TOOLS  := $(BIN)/tools
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# The version of this tree, which manifests and chart deploy. A build of a tag has the tag's.
+RELEASE := $(shell sed -n 's/^var version = "\(.*\)"$$/\1/p' cmd/qosproxy/main.go)
+VERSION := $(patsubst v%,%,$(shell git describe --tags --dirty 2>/dev/null || echo $(RELEASE)))
+# The image: registry, repository and tag. Manifests and chart name the same one by default.
+IMAGE   ?= ghcr.io/qosproxy/qosproxy:$(RELEASE)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # Without gRPC's own pages of traces, which nobody serves.
 TAGS    := grpcnotrace
@@ -251,8 +255,8 @@ $(TOOLS)/buf: internal/tools/go.mod
 	cd internal/tools && $(GO) build -o ../../$@ github.com/bufbuild/buf/cmd/buf
 
 .PHONY: image
-image: ## build the container image with docker
-	docker build --build-arg VERSION='$(VERSION)' --build-arg REVISION="$$(git rev-parse HEAD)" -t qosproxy:dev .
+image: ## build the container image with docker (IMAGE=registry.example.com/team/qosproxy:0.1.0)
+	docker build --build-arg VERSION='$(VERSION)' --build-arg REVISION="$$(git rev-parse HEAD)" -t '$(IMAGE)' .
 
 .PHONY: image-check
 image-check: ## build the image with buildah and check it (as root; no docker, no registry)

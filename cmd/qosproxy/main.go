@@ -12,8 +12,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/command"
 )
 
-// version is the version of this build, set by the linker.
-var version = "dev"
+// version is the version of this build. The linker sets that of a tag; without one it is
+// the version of this tree, as Dockerfile, manifests and chart have it.
+var version = "0.1.0"
 
 // revision is the commit of a build outside of a repository, such as that of an
 // image, set by the linker. In a repository Go itself notes it.

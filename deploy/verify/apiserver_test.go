@@ -76,6 +76,9 @@ func TestAnAPIServerTakesWhatIsDeployed(t *testing.T) {
 		"helm: standalone":              helm("standalone", ""),
 		"helm: standalone, every value": helm("standalone", readFile(t, "testdata/every-value.yaml")),
 	}
+	for name, manifests := range doctored(t) {
+		deployed["doctor, "+name] = manifests
+	}
 	restricted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "restricted", Labels: map[string]string{
 		"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest",
 	}}}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,10 +25,14 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
 const chartFolder = "../helm/qosproxy"
+
+// checksum is the annotation by which a chart rolls pods whose configuration changes.
+const checksum = "checksum/qosproxy-config"
 
 // template renders a chart as `helm template` does, the values checked by its schema.
 func template(c *chart.Chart, release, values string) ([]byte, error) {
@@ -105,8 +110,11 @@ func TestChartIsWhatKustomizeBuilds(t *testing.T) {
 	}
 }
 
-// plain returns manifests as JSON by kind and name, without what Helm adds of its
-// own, and the configuration file as the data in it.
+// hashed is the name of the ConfigMap that kustomize generates.
+var hashed = regexp.MustCompile(`"qosproxy-[a-z0-9]{10}"`)
+
+// plain returns manifests as JSON by kind and name, without what Helm and kustomize add
+// of their own, and the configuration file as the data in it.
 func plain(t *testing.T, manifests []byte) map[string]string {
 	t.Helper()
 	objects, err := decode(t, manifests)
@@ -127,9 +135,11 @@ func plain(t *testing.T, manifests []byte) map[string]string {
 		require.NoError(t, json.Unmarshal(data, &tree))
 		withoutHelm(tree)
 		data, err = json.MarshalIndent(tree, "", " ")
+		data = hashed.ReplaceAll(data, []byte(`"qosproxy"`))
 		require.NoError(t, err)
 		metadata := tree["metadata"].(map[string]any)
-		found[fmt.Sprint(o.GetObjectKind().GroupVersionKind().Kind, " ", metadata["name"])] = string(data)
+		name := hashed.ReplaceAllString(fmt.Sprintf("%q", metadata["name"]), `"qosproxy"`)
+		found[fmt.Sprint(o.GetObjectKind().GroupVersionKind().Kind, " ", name)] = string(data)
 	}
 	return found
 }
@@ -138,7 +148,7 @@ func plain(t *testing.T, manifests []byte) map[string]string {
 func withoutHelm(value any) {
 	switch value := value.(type) {
 	case map[string]any:
-		for _, label := range []string{"app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/chart"} {
+		for _, label := range []string{"app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/chart", checksum} {
 			delete(value, label)
 		}
 		for _, v := range value {
@@ -209,8 +219,58 @@ func TestValuesReachTheirPlaces(t *testing.T) {
 	assert.EqualValues(t, 40, *scaler.Spec.Metrics[0].Resource.Target.AverageUtilization)
 	network := only[*networkingv1.NetworkPolicy](t, objects)
 	assert.Equal(t, map[string]string{"may-read": "yes"}, network.Spec.Ingress[0].From[0].PodSelector.MatchLabels)
+	assert.Len(t, network.Spec.Ingress[0].From, 3)
+	assert.Equal(t, "checkout", network.Spec.Ingress[0].From[2].NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"])
+	assert.Equal(t, map[string]string{"may-read": "yes"}, network.Spec.Ingress[0].From[2].PodSelector.MatchLabels)
 	assert.Equal(t, "observability", network.Spec.Ingress[1].From[0].NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"])
 	assert.EqualValues(t, 9142, network.Spec.Egress[0].Ports[0].Port.IntValue())
+}
+
+// TestAChangedConfigurationRollsThePods holds it for kustomize and both shapes of the chart.
+func TestAChangedConfigurationRollsThePods(t *testing.T) {
+	pod := func(c *chart.Chart, values string) corev1.PodTemplateSpec {
+		return only[*appsv1.Deployment](t, rendered(t, c, values)).Spec.Template
+	}
+	for name, of := range map[string]struct {
+		chart *chart.Chart
+		under string
+	}{"standalone": {loadChart(t), "%s"}, "sidecar": {loadExample(t), "qosproxy: {%s}"}} {
+		values := func(s string) string { return fmt.Sprintf(of.under, s) }
+		before := pod(of.chart, values("rackFromZone: true"))
+		assert.NotEmpty(t, before.Annotations[checksum], name)
+		assert.Equal(t, before, pod(of.chart, values("rackFromZone: true")), name)
+		after := pod(of.chart, values("config: {cassandra: {contact_points: [10.0.0.1]}}"))
+		assert.NotEqual(t, before.Annotations[checksum], after.Annotations[checksum], name)
+		off := pod(of.chart, values("restartOnConfigChange: false"))
+		assert.NotContains(t, off.Annotations, checksum, name)
+		assert.Contains(t, off.Annotations, "prometheus.io/port", name)
+	}
+	bare := pod(loadChart(t), "{restartOnConfigChange: false, podAnnotations: {prometheus.io/scrape: null, prometheus.io/port: null}}")
+	assert.Empty(t, bare.Annotations)
+
+	for _, name := range []string{"standalone", "sidecar"} {
+		used := func(manifests []byte) string {
+			for _, v := range podIn(t, manifests).Volumes {
+				if v.ConfigMap != nil {
+					return v.ConfigMap.Name
+				}
+			}
+			return ""
+		}
+		other := buildMine(t, "resources: [../"+name+"]\nconfigMapGenerator: [{name: qosproxy, behavior: merge, literals: ['qosproxy.yaml=other']}]\n")
+		assert.Regexp(t, "^qosproxy-.+", used(build(t, name)), name)
+		assert.NotEqual(t, used(build(t, name)), used(other), name)
+	}
+}
+
+func TestWhatIsSwitchedOffIsNotThere(t *testing.T) {
+	objects := rendered(t, loadChart(t), "{replicas: 4, autoscaling: {enabled: false}, podDisruptionBudget: {enabled: false}, networkPolicy: {enabled: false}}")
+	assert.Empty(t, all[*autoscalingv2.HorizontalPodAutoscaler](objects))
+	assert.Empty(t, all[*policyv1.PodDisruptionBudget](objects))
+	assert.Empty(t, all[*networkingv1.NetworkPolicy](objects))
+	replicas := only[*appsv1.Deployment](t, objects).Spec.Replicas
+	require.NotNil(t, replicas, "without an autoscaler nobody else says how many")
+	assert.EqualValues(t, 4, *replicas)
 }
 
 func TestPodMonitorOfTheChart(t *testing.T) {

@@ -129,7 +129,12 @@ func checkProxy(t *testing.T, c corev1.Container, pod corev1.PodSpec) {
 	require.NotNil(t, c.StartupProbe)
 	require.NotNil(t, c.StartupProbe.Exec)
 	assert.Equal(t, []string{"/qosproxy", "health", "--live", "--config", "/etc/qosproxy/qosproxy.yaml"}, c.StartupProbe.Exec.Command)
-	for path, probe := range map[string]*corev1.Probe{"/livez": c.LivenessProbe, "/readyz": c.ReadinessProbe} {
+	probes := map[string]*corev1.Probe{"/livez": c.LivenessProbe, "/readyz": c.ReadinessProbe}
+	if c.RestartPolicy != nil {
+		assert.Nil(t, c.ReadinessProbe, "without Cassandra the application stays in service")
+		delete(probes, "/readyz")
+	}
+	for path, probe := range probes {
 		require.NotNil(t, probe)
 		require.NotNil(t, probe.HTTPGet)
 		assert.Equal(t, path, probe.HTTPGet.Path)

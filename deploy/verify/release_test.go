@@ -38,7 +38,7 @@ func TestReleaseBuildsWhatMakeBuilds(t *testing.T) {
 	}
 	assert.Contains(t, makefile, "TAGS    := "+tags+"\n")
 	require.Len(t, build.Ldflags, 1)
-	assert.Contains(t, makefile, "LDFLAGS := "+strings.ReplaceAll(build.Ldflags[0], "{{ .Tag }}", "$(VERSION)")+"\n")
+	assert.Contains(t, makefile, "LDFLAGS := "+strings.ReplaceAll(build.Ldflags[0], "{{ .Version }}", "$(VERSION)")+"\n")
 
 	// `make cross` builds them all.
 	for _, system := range build.Goos {

@@ -1,6 +1,11 @@
 package verify
 
 import (
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -36,6 +41,7 @@ func checkSidecar(t *testing.T, objects []runtime.Object) {
 
 	c := parse(t, configuration.Data["qosproxy.yaml"])
 	assert.Equal(t, "unix:///run/qosproxy/grpc.sock", c.Listen["grpc"])
+	checkLeavesPorts(t, configuration.Data["qosproxy.yaml"])
 	delay, err := time.ParseDuration(c.Shutdown.Delay)
 	require.NoError(t, err)
 	assert.Zero(t, delay)
@@ -63,4 +69,51 @@ func checkSidecar(t *testing.T, objects []runtime.Object) {
 	}
 	require.NotNil(t, pod.SecurityContext)
 	require.NotNil(t, pod.SecurityContext.FSGroup)
+}
+
+// checkLeavesPorts runs the proxy with the configuration of a sidecar, beside an
+// application that has 127.0.0.1:8080 and without Cassandra: it serves on the socket, and
+// is alive, for the probes, though it is not ready.
+func checkLeavesPorts(t *testing.T, configuration string) {
+	t.Helper()
+	application, err := net.Listen("tcp", "127.0.0.1:8080")
+	if err == nil {
+		defer application.Close()
+	} else {
+		require.ErrorContains(t, err, "in use", "another program has it, which serves as well")
+	}
+	admin, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, admin.Close())
+	folder := t.TempDir()
+	file := filepath.Join(folder, "qosproxy.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(configuration), 0o600))
+	run := func(args ...string) *exec.Cmd {
+		c := exec.CommandContext(t.Context(), proxy, append(args, "--config", file)...)
+		c.Env = append(os.Environ(), "QOSPROXY_CASSANDRA_CONTACT_POINTS=127.0.0.1:1", "QOSPROXY_CASSANDRA_LOCAL_RACK=",
+			"QOSPROXY_LISTEN_GRPC=unix://"+folder+"/grpc.sock", "QOSPROXY_LISTEN_ADMIN="+admin.Addr().String())
+		return c
+	}
+	var log bytes.Buffer
+	serve := run("serve")
+	serve.Stderr = &log
+	require.NoError(t, serve.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- serve.Wait() }()
+	defer func() {
+		_ = serve.Process.Kill() // it may have ended
+		<-ended
+	}()
+	for run("health", "--live").Run() != nil {
+		select {
+		case err := <-ended:
+			ended <- err
+			t.Fatalf("the proxy has ended: %v\n%s", err, log.String())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	assert.Error(t, run("health").Run(), "it is not ready")
+	conn, err := net.Dial("unix", filepath.Join(folder, "grpc.sock"))
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
 }

@@ -96,6 +96,9 @@ func checkScaling(t *testing.T, objects []runtime.Object) {
 	require.NotNil(t, scaler.Spec.MinReplicas)
 	assert.Greater(t, *scaler.Spec.MinReplicas, int32(only[*policyv1.PodDisruptionBudget](t, objects).Spec.MaxUnavailable.IntValue()))
 	container := proxyOf(t, deployment.Spec.Template.Spec)
+	eviction := only[*policyv1.PodDisruptionBudget](t, objects).Spec.UnhealthyPodEvictionPolicy
+	require.NotNil(t, eviction)
+	assert.Equal(t, policyv1.AlwaysAllow, *eviction, "what serves nobody holds up no drain")
 	assert.Positive(t, container.Resources.Requests.Cpu().MilliValue(), "utilization is relative to it")
 }
 

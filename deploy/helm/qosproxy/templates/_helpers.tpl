@@ -27,10 +27,25 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- /* A sidecar is stopped after its application, so nobody has to notice. */}}
 {{- $shape = dict
     "cassandra" (dict "connections_per_host" 1)
-    "listen" (dict "grpc" "unix:///run/qosproxy/grpc.sock" "http" "127.0.0.1:8080" "admin" "0.0.0.0:8081")
+    "listen" (dict "grpc" "unix:///run/qosproxy/grpc.sock" "http" "" "admin" "0.0.0.0:8081")
     "shutdown" (dict "delay" "0s") }}
 {{- end }}
 {{- mergeOverwrite $shape (deepCopy .Values.config) | toYaml }}
+{{- end }}
+
+{{/* The hash of the configuration, which rolls the pods when it changes. */}}
+{{- define "qosproxy.checksum" -}}
+{{- if .Values.restartOnConfigChange -}}
+checksum/qosproxy-config: {{ include "qosproxy.config" . | sha256sum }}
+{{- end }}
+{{- end }}
+
+{{/* The annotations of the pod. */}}
+{{- define "qosproxy.podAnnotations" -}}
+{{- with .Values.podAnnotations }}
+{{- toYaml . }}
+{{ end }}
+{{- include "qosproxy.checksum" . }}
 {{- end }}
 
 {{/* The port of .listener; empty for a unix socket or none. */}}
@@ -39,15 +54,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and $address (not (hasPrefix "unix:" $address)) }}{{ regexFind "[0-9]+$" $address }}{{ end }}
 {{- end }}
 
-{{/* The part of the container that both shapes share. */}}
-{{- define "qosproxy.container" -}}
-name: qosproxy
+{{/* What every container of the image has. */}}
+{{- define "qosproxy.program" -}}
 image: {{ include "qosproxy.image" . }}
 {{- /* Kubernetes has the same default for a tag. */}}
 {{- if ne .Values.image.pullPolicy "IfNotPresent" }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- end }}
-args: [serve, --config, /etc/qosproxy/qosproxy.yaml]
 {{- if or .Values.rackFromZone .Values.env }}
 env:
   {{- if .Values.rackFromZone }}
@@ -60,17 +73,6 @@ env:
   {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end }}
-startupProbe:
-  exec: {command: [/qosproxy, health, --live, --config, /etc/qosproxy/qosproxy.yaml]}
-  periodSeconds: 1
-  timeoutSeconds: 3
-  failureThreshold: 30
-readinessProbe:
-  httpGet: {path: /readyz, port: admin{{ include "qosproxy.scheme" . }}}
-  periodSeconds: 2
-livenessProbe:
-  httpGet: {path: /livez, port: admin{{ include "qosproxy.scheme" . }}}
-  periodSeconds: 10
 securityContext:
   runAsNonRoot: true
   runAsUser: 65532
@@ -79,6 +81,47 @@ securityContext:
   allowPrivilegeEscalation: false
   capabilities: {drop: [ALL]}
   seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{/* The part of the proxy's container that both shapes share. */}}
+{{- define "qosproxy.container" -}}
+name: qosproxy
+args: [serve, --config, /etc/qosproxy/qosproxy.yaml]
+{{ include "qosproxy.program" . }}
+startupProbe:
+  exec: {command: [/qosproxy, health, --live, --config, /etc/qosproxy/qosproxy.yaml]}
+  periodSeconds: 1
+  timeoutSeconds: 3
+  failureThreshold: 30
+{{- /* A sidecar that is not ready would take its application out of service. */}}
+{{- if eq .Values.shape "standalone" }}
+readinessProbe:
+  httpGet: {path: /readyz, port: admin{{ include "qosproxy.scheme" . }}}
+  periodSeconds: 2
+{{- end }}
+livenessProbe:
+  httpGet: {path: /livez, port: admin{{ include "qosproxy.scheme" . }}}
+  periodSeconds: 10
+{{- end }}
+
+{{/* The init container that holds the pod back until the configuration fits the cluster. */}}
+{{- define "qosproxy.doctor" -}}
+name: qosproxy-doctor
+args: [doctor, --config, /etc/qosproxy/qosproxy.yaml]
+{{ include "qosproxy.program" . }}
+resources:
+  requests: {cpu: 100m, memory: 64Mi}
+  limits: {memory: 128Mi}
+volumeMounts:
+  {{- include "qosproxy.mounts" . | nindent 2 }}
+{{- end }}
+
+{{/* The mounts of the configuration and of the files that it names. */}}
+{{- define "qosproxy.mounts" -}}
+- {name: qosproxy-config, mountPath: /etc/qosproxy, readOnly: true}
+{{- with .Values.volumeMounts }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/* The scheme of the probes when the admin listener has TLS. */}}

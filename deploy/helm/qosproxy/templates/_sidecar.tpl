@@ -1,14 +1,21 @@
 {{/*
-The init container that is the proxy, for the pod of an application whose chart has
-this one as dependency, with its own scope:
+The init containers, of which one is the proxy, for the pod of an application whose chart
+has this one as dependency, with its own scope:
 
   initContainers:
-    - {{- include "qosproxy.sidecar.container" .Subcharts.qosproxy | nindent 6 }}
+    {{- include "qosproxy.sidecar.initContainers" .Subcharts.qosproxy | nindent 4 }}
 
 The application mounts the volume qosproxy-socket at /run/qosproxy and calls
-unix:///run/qosproxy/grpc.sock, or 127.0.0.1:8080. Its pod needs an fsGroup, for the
-group of the socket.
+unix:///run/qosproxy/grpc.sock. Its pod needs an fsGroup, for the group of the socket.
 */}}
+{{- define "qosproxy.sidecar.initContainers" -}}
+{{- if .Values.doctor.enabled -}}
+- {{- include "qosproxy.doctor" . | nindent 2 }}
+{{ end -}}
+- {{- include "qosproxy.sidecar.container" . | nindent 2 }}
+{{- end }}
+
+{{/* The proxy alone. */}}
 {{- define "qosproxy.sidecar.container" -}}
 {{- if ne .Values.shape "sidecar" }}{{ fail "qosproxy.sidecar.container: set qosproxy.shape to sidecar" }}{{ end -}}
 {{ include "qosproxy.container" . }}
@@ -18,11 +25,8 @@ ports:
 resources:
   {{- .Values.resources | default (dict "requests" (dict "cpu" "500m" "memory" "128Mi") "limits" (dict "memory" "256Mi")) | toYaml | nindent 2 }}
 volumeMounts:
-  - {name: qosproxy-config, mountPath: /etc/qosproxy, readOnly: true}
   - {name: qosproxy-socket, mountPath: /run/qosproxy}
-  {{- with .Values.volumeMounts }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- include "qosproxy.mounts" . | nindent 2 }}
 {{- end }}
 
 {{/* The volumes of that container. */}}
