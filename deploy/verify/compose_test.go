@@ -1,10 +1,15 @@
 package verify
 
 import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/compose-spec/compose-go/v2/cli"
@@ -20,7 +25,7 @@ const composeFolder = "../compose"
 // in the specification is an error.
 func project(t *testing.T, file string) (*types.Project, error) {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{file}, cli.WithName("qosproxy"))
+	options, err := cli.NewProjectOptions([]string{file}, cli.WithName("qosproxy"), cli.WithProfiles([]string{"*"}))
 	require.NoError(t, err)
 	return options.LoadProject(t.Context())
 }
@@ -42,7 +47,7 @@ func TestComposeFileIsStrictlyRead(t *testing.T) {
 func TestComposeStartsInOrder(t *testing.T) {
 	p, err := project(t, filepath.Join(composeFolder, "compose.yaml"))
 	require.NoError(t, err)
-	assert.Equal(t, []string{"cassandra-1", "cassandra-2", "cassandra-3", "grafana", "load", "prometheus", "qosproxy"}, p.ServiceNames())
+	assert.Equal(t, []string{"cassandra-1", "cassandra-2", "cassandra-3", "grafana", "load", "prometheus", "qosproxy", "traffic"}, p.ServiceNames())
 
 	racks := map[string]bool{}
 	for i, name := range []string{"cassandra-1", "cassandra-2", "cassandra-3"} {
@@ -63,7 +68,7 @@ func TestComposeStartsInOrder(t *testing.T) {
 	assert.Equal(t, types.HealthCheckTest{"CMD", "/qosproxy", "health", "--config", "/etc/qosproxy/qosproxy.yaml"}, p.Services["qosproxy"].HealthCheck.Test)
 	for name, s := range p.Services {
 		assert.NotContains(t, s.Image, ":latest", name)
-		if name == "qosproxy" || name == "load" {
+		if name == "qosproxy" {
 			assert.True(t, s.ReadOnly, name)
 			assert.Equal(t, []string{"ALL"}, s.CapDrop, name)
 			require.NotNil(t, s.Build, name)
@@ -73,6 +78,48 @@ func TestComposeStartsInOrder(t *testing.T) {
 			assert.Equal(t, "127.0.0.1", port.HostIP, "%s: nothing here asks for a password", name)
 		}
 	}
+}
+
+// TestComposeLoadsWhatTheProxyReads holds that each command of the image is one, and that
+// the rows are those of the table that the proxy serves and the traffic asks for.
+func TestComposeLoadsWhatTheProxyReads(t *testing.T) {
+	p, err := project(t, filepath.Join(composeFolder, "compose.yaml"))
+	require.NoError(t, err)
+	for name, s := range p.Services {
+		if s.Build != nil && len(s.Command) > 0 {
+			out, err := exec.CommandContext(t.Context(), proxy, "help", s.Command[0]).CombinedOutput()
+			require.NoError(t, err)
+			assert.Contains(t, string(out), "\n  qosproxy "+s.Command[0]+" ", "%s: the image has this command", name)
+		}
+	}
+	tables := parse(t, readFile(t, composeFolder+"/qosproxy.yaml")).Tables
+	require.Len(t, tables, 1)
+	load := readFile(t, composeFolder+"/load.sh")
+	assert.Contains(t, load, "CREATE TABLE IF NOT EXISTS "+tables[0].Name+" ")
+	assert.Contains(t, load, "INSERT INTO "+tables[0].Name+" ")
+
+	// The traffic, for a moment.
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("there is no python3")
+	}
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var lookup struct{ Keys []string }
+		assert.NoError(t, json.NewDecoder(r.Body).Decode(&lookup))
+		assert.Len(t, lookup.Keys, 50)
+		assert.Equal(t, "/v1/"+strings.Replace(tables[0].Name, ".", "/", 1)+":batchGet", r.URL.Path)
+		for _, key := range lookup.Keys {
+			assert.Regexp(t, `^sku-0[0-2]\d{3}$`, key)
+		}
+		asked.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		_, err := w.Write([]byte(`{"results": []}`))
+		assert.NoError(t, err)
+	}))
+	defer server.Close()
+	out, err := exec.CommandContext(t.Context(), "python3", composeFolder+"/traffic.py", server.URL, "0.5").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Greater(t, asked.Load(), int64(5))
 }
 
 // TestComposeMountsWhatIsThere also holds that nothing is written into this tree.
@@ -91,7 +138,7 @@ func TestComposeMountsWhatIsThere(t *testing.T) {
 			mounted[filepath.Base(v.Source)] = true
 		}
 	}
-	for _, file := range []string{"qosproxy.yaml", "prometheus.yaml", "recording.yaml", "alerts.yaml", "qosproxy.json"} {
+	for _, file := range []string{"qosproxy.yaml", "prometheus.yaml", "recording.yaml", "alerts.yaml", "qosproxy.json", "load.sh", "traffic.py"} {
 		assert.True(t, mounted[file], file)
 	}
 }
