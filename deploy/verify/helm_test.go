@@ -241,12 +241,13 @@ func TestAChangedConfigurationRollsThePods(t *testing.T) {
 		assert.Equal(t, before, pod(of.chart, values("rackFromZone: true")), name)
 		after := pod(of.chart, values("config: {cassandra: {contact_points: [10.0.0.1]}}"))
 		assert.NotEqual(t, before.Annotations[checksum], after.Annotations[checksum], name)
-		off := pod(of.chart, values("restartOnConfigChange: false"))
-		assert.NotContains(t, off.Annotations, checksum, name)
-		assert.Contains(t, off.Annotations, "prometheus.io/port", name)
+		assert.Contains(t, after.Annotations, "prometheus.io/port", name)
+		for _, again := range []string{"config: {tables: [{name: shop.other}]}", "config: {cassandra: {password_file: /run/other}}"} {
+			assert.Equal(t, before.Annotations, pod(of.chart, values(again)).Annotations, "%s: the proxy reads it again by itself", name)
+		}
 	}
-	bare := pod(loadChart(t), "{restartOnConfigChange: false, podAnnotations: {prometheus.io/scrape: null, prometheus.io/port: null}}")
-	assert.Empty(t, bare.Annotations)
+	bare := pod(loadChart(t), "podAnnotations: {prometheus.io/scrape: null, prometheus.io/port: null}")
+	assert.Len(t, bare.Annotations, 1)
 
 	for _, name := range []string{"standalone", "sidecar"} {
 		used := func(manifests []byte) string {
@@ -273,20 +274,69 @@ func TestWhatIsSwitchedOffIsNotThere(t *testing.T) {
 	assert.EqualValues(t, 4, *replicas)
 }
 
-func TestPodMonitorOfTheChart(t *testing.T) {
-	manifests, err := template(loadChart(t), "qosproxy", "podMonitor: {enabled: true}")
+// documents returns the objects of a kind that the typed decoder does not know.
+func documents(t *testing.T, c *chart.Chart, values, kind string) []map[string]any {
+	t.Helper()
+	manifests, err := template(c, "qosproxy", values)
 	require.NoError(t, err)
-	deployment := only[*appsv1.Deployment](t, rendered(t, loadChart(t), ""))
-	found := false
+	var found []map[string]any
 	for _, document := range strings.Split(string(manifests), "\n---\n") {
 		var object map[string]any
 		require.NoError(t, yaml.Unmarshal([]byte(document), &object))
-		if object["kind"] == "PodMonitor" {
-			found = true
-			checkPodMonitor(t, object, deployment)
+		if object["kind"] == kind {
+			found = append(found, object)
 		}
 	}
-	assert.True(t, found)
+	return found
+}
+
+func TestPodMonitorOfTheChart(t *testing.T) {
+	deployment := only[*appsv1.Deployment](t, rendered(t, loadChart(t), ""))
+	assert.Empty(t, documents(t, loadChart(t), "", "PodMonitor"))
+	found := documents(t, loadChart(t), "podMonitor: {enabled: true}", "PodMonitor")
+	require.Len(t, found, 1)
+	checkPodMonitor(t, found[0], deployment)
+}
+
+// TestPodMonitorOfASidecar is of pods that have the labels of their application.
+func TestPodMonitorOfASidecar(t *testing.T) {
+	found := documents(t, loadChart(t), `{shape: sidecar, config: {listen: {tls: {admin: {cert_file: a, key_file: b}}}},
+		podMonitor: {enabled: true, labels: {release: prometheus}, podLabels: {app: shop}, cluster: eu, tlsConfig: {serverName: proxy}}}`, "PodMonitor")
+	require.Len(t, found, 1)
+	var monitor podMonitor
+	decodeStrictly(t, found[0], &monitor)
+	assert.Equal(t, map[string]string{"app": "shop"}, monitor.Spec.Selector.MatchLabels)
+	assert.Equal(t, "prometheus", monitor.Metadata["labels"].(map[string]any)["release"])
+	endpoint := monitor.Spec.PodMetricsEndpoints[0]
+	assert.Equal(t, "https", endpoint.Scheme)
+	assert.Equal(t, map[string]any{"serverName": "proxy"}, endpoint.TLSConfig)
+	assert.Equal(t, []map[string]string{{"targetLabel": "job", "replacement": "qosproxy"}, {"targetLabel": "cluster", "replacement": "eu"}}, endpoint.Relabelings)
+	_, err := template(loadChart(t), "qosproxy", "{shape: sidecar, podMonitor: {enabled: true}}")
+	assert.ErrorContains(t, err, "podMonitor.podLabels")
+}
+
+// TestRulesAndDashboardOfTheChart holds that they are those that are tested.
+func TestRulesAndDashboardOfTheChart(t *testing.T) {
+	for _, shape := range []string{"standalone", "sidecar"} {
+		values := "{shape: " + shape + ", prometheusRule: {enabled: true, labels: {release: prometheus}}, dashboard: {enabled: true}}"
+		rules := documents(t, loadChart(t), values, "PrometheusRule")
+		require.Len(t, rules, 1)
+		var groups []any
+		for _, file := range []string{"recording", "alerts"} {
+			var tested map[string]any
+			require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "../prometheus/"+file+".yaml")), &tested))
+			groups = append(groups, tested["groups"].([]any)...)
+		}
+		assert.Equal(t, groups, rules[0]["spec"].(map[string]any)["groups"])
+		var dashboards []map[string]any
+		for _, m := range documents(t, loadChart(t), values, "ConfigMap") {
+			if data := m["data"].(map[string]any)["qosproxy.json"]; data != nil {
+				assert.JSONEq(t, readFile(t, "../grafana/qosproxy.json"), data.(string))
+				dashboards = append(dashboards, m)
+			}
+		}
+		assert.Len(t, dashboards, 1, shape)
+	}
 }
 
 // TestSchemaRefusesWhatCannotWork holds that a mistake is found before anything is

@@ -205,13 +205,18 @@ type podMonitor struct {
 	Kind       string         `yaml:"kind"`
 	Metadata   map[string]any `yaml:"metadata"`
 	Spec       struct {
-		JobLabel string `yaml:"jobLabel"`
-		Selector struct {
+		JobLabel                string `yaml:"jobLabel"`
+		ScrapeClassicHistograms bool   `yaml:"scrapeClassicHistograms"`
+		Selector                struct {
 			MatchLabels map[string]string `yaml:"matchLabels"`
 		} `yaml:"selector"`
 		PodMetricsEndpoints []struct {
 			Port string `yaml:"port"`
 			Path string `yaml:"path"`
+
+			Scheme      string              `yaml:"scheme"`
+			TLSConfig   map[string]any      `yaml:"tlsConfig"`
+			Relabelings []map[string]string `yaml:"relabelings"`
 		} `yaml:"podMetricsEndpoints"`
 	} `yaml:"spec"`
 }
@@ -221,6 +226,7 @@ func checkPodMonitor(t *testing.T, object map[string]any, deployment *appsv1.Dep
 	var monitor podMonitor
 	decodeStrictly(t, object, &monitor)
 	assert.Equal(t, "monitoring.coreos.com/v1", monitor.APIVersion)
+	assert.True(t, monitor.Spec.ScrapeClassicHistograms, "which rules and dashboard read")
 	assert.NotEmpty(t, monitor.Spec.Selector.MatchLabels)
 	for name, value := range monitor.Spec.Selector.MatchLabels {
 		assert.Equal(t, value, deployment.Spec.Template.Labels[name])

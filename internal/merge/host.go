@@ -66,7 +66,8 @@ type sending struct {
 	told  func()
 
 	sentAt, overdueAt int64
-	// subQueries are how many it is of, and waited is how long they have waited in all.
+	// subQueries are how many it is of that were not overtaken, at least 1, and waited is how
+	// long they have waited in all.
 	subQueries int
 	waited     int64
 	expected   time.Duration
@@ -96,10 +97,14 @@ func (h *host) free(now int64) bool {
 // start counts a read of so many keys as in-flight, of sub-queries that were asked at such
 // times. The mutex is held.
 func (h *host) start(q *executor.Query, keys int, now int64, parts ...*waiter) *sending {
-	s := &sending{host: h, sentAt: now, subQueries: max(len(parts), 1)}
+	s := &sending{host: h, sentAt: now}
 	for _, w := range parts {
-		s.waited += now - w.askedAt
+		if !w.overtaken {
+			s.subQueries++
+			s.waited += now - w.askedAt
+		}
 	}
+	s.subQueries = max(s.subQueries, 1)
 	if f := h.reader.cfg.Expected; f != nil {
 		if expected, ok := f(q, keys); ok {
 			s.expected = expected
@@ -221,6 +226,9 @@ type waiter struct {
 	askedAt  int64
 	priority identity.Priority
 	deadline int64
+	// overtaken is set once a read of a higher priority was sent while this one waited: how long
+	// it waits then says nothing of the host.
+	overtaken bool
 
 	// wake receives once, when alone or shared is set and, for shared, its outcome.
 	wake   chan struct{}
@@ -255,7 +263,9 @@ func (h *host) dispatch(now int64) {
 	if len(h.queue) == 0 {
 		return
 	}
-	h.limit.waits(time.Duration(now - h.queue[0].askedAt))
+	if first := h.queue[0]; !first.overtaken {
+		h.limit.waits(time.Duration(now - first.askedAt))
+	}
 	if h.send(now); len(h.queue) == 0 { // the limit may have become larger
 		return
 	}
@@ -322,6 +332,11 @@ func (h *host) take() []*waiter {
 		parts = append(parts, w)
 		return true
 	})
+	for _, lower := range [][]*waiter{parts, h.queue} {
+		for _, w := range lower {
+			w.overtaken = w.overtaken || w.priority > first.priority
+		}
+	}
 	return parts
 }
 

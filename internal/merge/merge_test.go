@@ -503,6 +503,50 @@ func TestPriorityGoesFirstAndThenWhatIsDue(t *testing.T) {
 	})
 }
 
+// waits is a limit of one that notes for how long sub-queries waited.
+type waits struct {
+	fixed
+	longest, sum time.Duration
+}
+
+func (w *waits) waits(since time.Duration) { w.longest = max(w.longest, since) }
+
+func (w *waits) took(_ int, sum, _ time.Duration) { w.sum = max(w.sum, sum) }
+
+// TestWhoIsOvertakenMovesNoLimit is of batch work that waits behind interactive lookups: that says
+// nothing of the host, and would end the limit that keeps these apart from a crowd.
+func TestWhoIsOvertakenMovesNoLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, limit := newBench(t, 1), &waits{fixed: 1}
+		b.reader.host(ring.Host{ID: "h"}).limit = limit
+		as := func(p identity.Priority) context.Context {
+			return identity.NewContext(t.Context(), &identity.Client{Priority: p})
+		}
+		calls := []*call{b.ask(as(identity.Interactive), nil, 1)}
+		sent := b.node.next(t)
+		calls = append(calls, b.ask(as(identity.Batch), nil, 10, 11, 12)) // too many to go along
+		for i := range 10 {
+			calls = append(calls, b.ask(as(identity.Interactive), nil, 2+i))
+			time.Sleep(10 * time.Millisecond)
+			sent.end <- nil
+			sent = b.node.next(t)
+			assert.Equal(t, []int{2 + i}, sent.numbers())
+		}
+		for last := false; !last; {
+			last = sent.numbers()[0] == 10
+			sent.end <- nil
+			if !last {
+				sent = b.node.next(t)
+			}
+		}
+		for _, c := range calls {
+			b.answered(c)
+		}
+		assert.LessOrEqual(t, limit.longest, 10*time.Millisecond)
+		assert.LessOrEqual(t, limit.sum, 20*time.Millisecond, "what an interactive one waited, and took")
+	})
+}
+
 // A hammer of many callers, some of which give up: each gets its own answers, and each that
 // was sent is settled once.
 func TestManyCallersAtOnce(t *testing.T) {

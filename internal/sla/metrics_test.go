@@ -192,7 +192,7 @@ func TestTablesComeAndGo(t *testing.T) {
 	}
 	ask(shop)
 	all := series(t, reg, shop)
-	assert.Len(t, all, 10)
+	assert.Len(t, all, 12)
 
 	r.SetTargets(map[string]Target{shop: slo, "shop.new": slo})
 	ask("shop.new")

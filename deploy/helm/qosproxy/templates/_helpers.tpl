@@ -33,11 +33,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- mergeOverwrite $shape (deepCopy .Values.config) | toYaml }}
 {{- end }}
 
-{{/* The hash of the configuration, which rolls the pods when it changes. */}}
+{{/* Changes with what is read once. A proxy reads any other change by itself. */}}
 {{- define "qosproxy.checksum" -}}
-{{- if .Values.restartOnConfigChange -}}
-checksum/qosproxy-config: {{ include "qosproxy.config" . | sha256sum }}
-{{- end }}
+{{- $config := include "qosproxy.config" . | fromYaml -}}
+checksum/qosproxy-config: {{ dict "cassandra" (omit $config.cassandra "username" "password_file" "tls") "listen" (omit $config.listen "max_connections") | toJson | sha256sum }}
 {{- end }}
 
 {{/* The annotations of the pod. */}}
