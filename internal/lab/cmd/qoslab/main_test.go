@@ -37,7 +37,7 @@ func TestWrongUsageIsExitCode2AndSaysWhatToDo(t *testing.T) {
 		"too many nodes to load":     {[]string{"bench", "--nodes", "99"}, "use 1 to 9"},
 		"two kinds of load":          {[]string{"bench", "--rate", "1", "--ramp"}, "give one of them"},
 		"a target that is none":      {[]string{"bench", "--target", "x"}, `"x"`},
-		"a profile that is no file":  {[]string{"bench", "load", "--profile", "absent"}, "give a YAML file, or accounts or features or orders or products"},
+		"a profile that is no file":  {[]string{"bench", "load", "--profile", "absent"}, "give a YAML file, or accounts or events or features or orders or products"},
 		"no experiment":              {[]string{"experiment"}, "the names of experiments"},
 		"an experiment that is none": {[]string{"experiment", "x", "--proxy", os.Args[0]}, `no experiment "x"`},
 		"a proxy that is none":       {[]string{"experiment", "targeting", "--proxy", filepath.Join(t.TempDir(), "none")}, "--proxy"},
