@@ -206,7 +206,7 @@ func testManyRows(t *testing.T, p *proxy) {
 	features := func(table, body string) *answer {
 		code, a, err := p.post(t.Context(), table, body)
 		require.NoError(t, err)
-		require.Contains(t, []int{200, 429}, code)
+		require.Contains(t, []int{200, 413}, code)
 		return a
 	}
 	all := features("data.features", `{"keys": ["key-000001", "key-000002", "nobody"], "columns": ["feature", "v"]}`)
