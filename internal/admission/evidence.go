@@ -18,6 +18,8 @@ type sample struct {
 	// lookups were noted, of which late were late and allowed may be.
 	lookups       int
 	late, allowed float64
+	// ranked are the same by rank.
+	ranked [ranks]judged
 	// ratios counts them by ratio; the last is of all that were late.
 	ratios [perBudget + 1]int
 	// answered and inTime are in keys.
@@ -34,14 +36,16 @@ func (s *sample) pass(inflight int, now time.Time) {
 	s.passed = now
 }
 
-func (s *sample) add(ratio, slack float64, inTime bool) {
+func (s *sample) add(rank int, ratio, slack float64, inTime bool) {
 	s.lookups++
 	s.allowed += slack
+	s.ranked[rank].lookups++
 	at := perBudget
 	if inTime {
 		at = min(int(ratio*perBudget), perBudget-1)
 	} else {
 		s.late++
+		s.ranked[rank].late++
 	}
 	s.ratios[at]++
 }
@@ -73,26 +77,48 @@ func (s *sample) slowest() float64 {
 func (s *sample) collapsed() bool { return 2*s.late > float64(s.lookups) }
 
 func (s *sample) tally(now time.Time) tally {
-	return tally{lookups: s.lookups, late: s.late, answered: s.answered, inTime: s.inTime, seconds: now.Sub(s.begin).Seconds()}
+	return tally{lookups: s.lookups, ranked: s.ranked, answered: s.answered, inTime: s.inTime, seconds: now.Sub(s.begin).Seconds()}
 }
 
-// tally is what was answered in a time, in keys, and how many lookups were late.
+// judged are lookups, and how many of them were late.
+type judged struct{ lookups, late int }
+
+// tally is what was answered in a time, in keys, and how many lookups were late, by rank.
 type tally struct {
-	lookups                         int
-	late, answered, inTime, seconds float64
+	lookups                   int
+	ranked                    [ranks]judged
+	answered, inTime, seconds float64
 }
 
 // add adds what was answered later.
 func (t *tally) add(o tally) {
 	t.lookups += o.lookups
-	t.late += o.late
+	for rank := range t.ranked {
+		t.ranked[rank].add(o.ranked[rank])
+	}
 	t.answered += o.answered
 	t.inTime += o.inTime
 	t.seconds += o.seconds
 }
 
-// lateShare is the share of the lookups that were late, 0 to 1.
-func (t *tally) lateShare() float64 { return t.late / float64(max(t.lookups, 1)) }
+// lateShares returns the shares of lookups that were late of two tallies, 0 to 1: those of the
+// highest rank that has enough of them in both. Lower ones are refused for its sake.
+func lateShares(a, b *tally) (ofA, ofB float64) {
+	var all [2]judged
+	for rank := range a.ranked {
+		x, y := a.ranked[rank], b.ranked[rank]
+		all[0].add(x)
+		all[1].add(y)
+		if min(x.lookups, y.lookups) >= enough/4 {
+			return x.share(), y.share()
+		}
+	}
+	return all[0].share(), all[1].share()
+}
+
+func (j *judged) add(o judged) { j.lookups, j.late = j.lookups+o.lookups, j.late+o.late }
+
+func (j judged) share() float64 { return float64(j.late) / float64(max(j.lookups, 1)) }
 
 // exceeds reports whether a figure of one tally is more per second than that of another, by
 // one standard deviation.

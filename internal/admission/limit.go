@@ -135,7 +135,7 @@ func (l *load) note(p *Permit, now time.Time, answered bool) {
 	}
 	p.noted = true
 	slack := p.table.slo.slack()
-	l.sample.add(ratio, slack, inTime)
+	l.sample.add(p.rank, ratio, slack, inTime)
 	l.recent.add(p.class, !inTime, slack, now)
 }
 
@@ -243,7 +243,7 @@ func (l *load) lower(now time.Time) {
 }
 
 // harms takes what was answered under a limit that is tried, and reports whether it does harm:
-// the share that is late is not even halved, and fewer lookups are answered in time than
+// the share of the highest rank that is late is not even halved, and fewer lookups are answered in time than
 // before, or fewer in all and no more in time. Then it is not for what is in-flight that they
 // are late.
 func (t *trial) harms(s tally, now time.Time) bool {
@@ -255,7 +255,7 @@ func (t *trial) harms(s tally, now time.Time) bool {
 		return false
 	}
 	b, a := &t.before, &t.after
-	if 2*a.lateShare() < b.lateShare() {
+	if before, since := lateShares(b, a); 2*since < before {
 		return false
 	}
 	return b.exceeds(a, b.inTime, a.inTime) || b.exceeds(a, b.answered, a.answered) && !a.exceeds(b, a.inTime, b.inTime)

@@ -82,11 +82,11 @@ func TestEvidenceIsMoreThanChance(t *testing.T) {
 	assert.True(t, exceeds(10, 5))
 	var s sample
 	for i := range 100 {
-		s.add(float64(i)/100, 0.05, true)
+		s.add(0, float64(i)/100, 0.05, true)
 	}
 	assert.InDelta(t, 0.95, s.slowest(), 0.051)
 	for range 10 {
-		s.add(3, 0.05, false)
+		s.add(0, 3, 0.05, false)
 	}
 	assert.InDelta(t, 1.05, s.slowest(), 0.01)
 }
@@ -94,21 +94,26 @@ func TestEvidenceIsMoreThanChance(t *testing.T) {
 // TestALimitIsJudgedByLatenessAndAnswers is of a limit under which fewer lookups are answered
 // than before.
 func TestALimitIsJudgedByLatenessAndAnswers(t *testing.T) {
-	before := tally{lookups: 400, late: 240, answered: 20_000, inTime: 8_000, seconds: 1}
+	// The highest rank is late as often as the lower one.
+	before := tally{lookups: 400, ranked: [ranks]judged{1: {100, 60}, 5: {300, 180}}, answered: 20_000, inTime: 8_000, seconds: 1}
 	for name, tt := range map[string]struct {
-		late, inTime float64
-		tried        time.Duration
-		harms        bool
+		high, low int
+		inTime    float64
+		tried     time.Duration
+		harms     bool
 	}{
-		"as late, and fewer answers":          {120, 4_000, trialTime, true},
-		"no judgement yet":                    {120, 4_000, trialTime - time.Millisecond, false},
-		"late no more, if with fewer answers": {10, 4_000, trialTime, false},
-		"as late, but more in time":           {120, 10_000, trialTime, false},
+		"as late, and fewer answers":          {60, 60, 4_000, trialTime, true},
+		"no judgement yet":                    {60, 60, 4_000, trialTime - time.Millisecond, false},
+		"late no more, if with fewer answers": {5, 5, 4_000, trialTime, false},
+		"as late, but more in time":           {60, 60, 10_000, trialTime, false},
+		"late are those who give way":         {5, 90, 4_000, trialTime, false},
+		"late are those who have room":        {60, 0, 4_000, trialTime, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Now()
 			tr := trial{began: now.Add(-tt.tried), before: before}
-			after := tally{lookups: 200, late: tt.late, answered: 10_000, inTime: tt.inTime, seconds: 1}
+			ranked := [ranks]judged{1: {100, tt.high}, 5: {100, tt.low}}
+			after := tally{lookups: 200, ranked: ranked, answered: 10_000, inTime: tt.inTime, seconds: 1}
 			assert.Equal(t, tt.harms, tr.harms(after, now))
 		})
 	}

@@ -61,9 +61,13 @@ func testDoctor(t *testing.T, binary string, cluster *devcluster.Cluster, client
 	define(t, client,
 		"CREATE KEYSPACE doctor WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3}",
 		"CREATE KEYSPACE doctor_alone WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 1}",
+		"CREATE KEYSPACE doctor_two WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 2}",
+		"CREATE KEYSPACE doctor_five WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 5}",
 		"CREATE TABLE doctor.hedged (id text PRIMARY KEY, v text) WITH speculative_retry = 'NONE'",
 		"CREATE TABLE doctor.pairs (a text, b int, v text, PRIMARY KEY ((a, b))) WITH speculative_retry = '99p'",
 		"CREATE TABLE doctor_alone.hedged (id text PRIMARY KEY, v text) WITH speculative_retry = 'NONE'",
+		"CREATE TABLE doctor_two.pairs (id text PRIMARY KEY, v text) WITH speculative_retry = '99p'",
+		"CREATE TABLE doctor_five.hedged (id text PRIMARY KEY, v text) WITH speculative_retry = 'NONE'",
 	)
 	execute(t, client, "INSERT INTO doctor.hedged (id, v) VALUES ('a', 'b')", "INSERT INTO doctor.pairs (a, b, v) VALUES ('a', 1, 'c')")
 	config := func(points, dc, tables string) string {
@@ -110,6 +114,10 @@ func testDoctor(t *testing.T, binary string, cluster *devcluster.Cluster, client
 			"problem tables: doctor.pairs has no column w", "w"},
 		"one replica": {config(points, "dc1", "{name: doctor_alone.hedged}"),
 			"warning replication: keyspace doctor_alone has the replication factor 1", "ALTER KEYSPACE doctor_alone"},
+		"a quorum that is all replicas": {config(points, "dc1", "{name: doctor_two.pairs, consistency: LOCAL_QUORUM}"),
+			"warning replication: keyspace doctor_two has 2 replicas, of which LOCAL_QUORUM needs 2", "ALTER KEYSPACE doctor_two"},
+		"more replicas than nodes": {config(points, "dc1", "{name: doctor_five.hedged}"),
+			"warning replication: keyspace doctor_five has the replication factor 5, and dc1 has 3 nodes", "ALTER KEYSPACE doctor_five"},
 		"a table without speculation at a quorum": {config(points, "dc1", "{name: doctor.hedged, consistency: LOCAL_QUORUM}"),
 			"problem speculation: doctor.hedged is read at LOCAL_QUORUM through coordinators", "ALTER TABLE doctor.hedged WITH speculative_retry = '99p';"},
 		"a table with speculation at one replica": {config(points, "dc1", "{name: doctor.pairs}"),
