@@ -69,7 +69,7 @@ func TestDetailsHaveReasonsAsLongAsTheyFit(t *testing.T) {
 	}{
 		{keys: 2, text: "late", texts: true, reason: true, statuses: true},
 		{keys: 40, text: strings.Repeat("x", 200), reason: true, statuses: true},
-		{keys: 600, text: "late", statuses: true},
+		{keys: 800, text: "late", statuses: true},
 		{keys: 2000, text: "late"},
 	} {
 		results := make([]partition.Result, c.keys)
