@@ -208,7 +208,7 @@ func TestPython(t *testing.T) {
 	}
 	assert.Equal(t, "sku-00001 FOUND\n    name Copper Kettle\n    stock 7\nnope NOT_FOUND\nsku-00002 FOUND\n    name Lamp\n    stock None\n",
 		ask("sku-00001", "nope", "sku-00002"))
-	assert.Equal(t, "sku-00001 FOUND\n    name Copper Kettle\n    stock 7\nslow TIMED_OUT\n", ask("sku-00001", "slow"), "a part of the answer by the deadline")
-	assert.Equal(t, "DEADLINE_EXCEEDED\nreason TIMED_OUT\nslow TIMED_OUT\n", ask("slow"), "none answered")
-	assert.Equal(t, "INVALID_ARGUMENT\nreason INVALID_REQUEST\nfield keys[1]\n", ask("sku-00001", ""), "an empty key")
+	assert.Equal(t, "sku-00001 FOUND\n    name Copper Kettle\n    stock 7\nslow TIMED_OUT deadline\n", ask("sku-00001", "slow"), "a part of the answer by the deadline")
+	assert.Equal(t, "DEADLINE_EXCEEDED\nreason deadline\nslow TIMED_OUT deadline\n", ask("slow"), "none answered")
+	assert.Equal(t, "INVALID_ARGUMENT\nreason invalid_request\nfield keys[1]\n", ask("sku-00001", ""), "an empty key")
 }

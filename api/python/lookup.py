@@ -16,10 +16,16 @@ OPTIONS = [
 ]
 
 
+def why(result):
+    """Yields the reason, in one word, of a key that was not answered."""
+    if result.reason:
+        yield qosproxy_pb2.Reason.Name(result.reason).removeprefix("REASON_").lower()
+
+
 def show(response, keys):
-    """Prints the status of each key, and its rows."""
+    """Prints the status of each key, with its reason or its rows."""
     for key, result in zip(keys, response.results):
-        print(key, qosproxy_pb2.KeyStatus.Name(result.status).removeprefix("KEY_STATUS_"))
+        print(key, qosproxy_pb2.KeyStatus.Name(result.status).removeprefix("KEY_STATUS_"), *why(result))
         for row in result.rows:
             for column, value in zip(response.columns, row.values):
                 kind = value.WhichOneof("kind")
@@ -48,7 +54,7 @@ def main(address, *keys):
                     if isinstance(known, qosproxy_pb2.BatchGetResponse):
                         show(known, keys)  # none was answered: why, for each
                     elif isinstance(known, error_details_pb2.ErrorInfo):
-                        print("reason", known.reason)
+                        print("reason", known.metadata["reason"])
                     else:
                         print("field", known.field_violations[0].field)
 

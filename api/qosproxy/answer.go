@@ -116,6 +116,10 @@ type Result struct {
 // Status returns the status of the key.
 func (r Result) Status() Status { return Status(r.proto.GetStatus()) }
 
+// Reason returns in one word why the key was not answered; ReasonNone when it was, and where a
+// proxy did not tell.
+func (r Result) Reason() Reason { return Reason(r.proto.GetReason()) }
+
 // Err returns a *KeyError for a key that was not answered, nil for one that is found
 // or not found.
 func (r Result) Err() error {
@@ -129,7 +133,7 @@ func (r Result) unanswered() *KeyError {
 	if r.Status().Answered() {
 		return nil
 	}
-	return &KeyError{r.Index, r.Key, r.Status(), r.proto.GetError()}
+	return &KeyError{r.Index, r.Key, r.Status(), r.proto.GetError(), r.Reason()}
 }
 
 // Rows returns the rows of the partition in clustering order: none when it is not

@@ -24,6 +24,9 @@ type Error struct {
 	// Reason is the proxy's word for it, such as SHED or NOT_READY; empty when no
 	// proxy answered.
 	Reason string
+	// Because is the cause in the words that keys have, of which a Reason may have several;
+	// ReasonNone when no proxy answered, or the gRPC library in it.
+	Because Reason
 	// Field is the part of the request at fault, such as keys[3]; empty when it is
 	// none.
 	Field string
@@ -59,6 +62,8 @@ func newError(err error, keys []Key) error {
 	out.Reason, out.RetryAfter = detailsOf(s)
 	for _, d := range s.Details() {
 		switch d := d.(type) {
+		case *errdetails.ErrorInfo:
+			out.Because = reasonOf(d.GetMetadata()["reason"])
 		case *errdetails.BadRequest:
 			if v := d.GetFieldViolations(); len(v) > 0 {
 				out.Field = v[0].GetField()
@@ -83,6 +88,8 @@ type KeyError struct {
 	Status Status
 	// Message says why.
 	Message string
+	// Reason says why in one word; ReasonNone where a proxy did not tell.
+	Reason Reason
 }
 
 // Error returns position, status and message.

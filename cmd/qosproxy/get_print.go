@@ -40,6 +40,23 @@ func statusName(s qosproxyv1.KeyStatus) string {
 	return strings.TrimPrefix(s.String(), "KEY_STATUS_")
 }
 
+// reasonWord returns a reason as the HTTP listener writes it; empty for none.
+func reasonWord(r qosproxyv1.Reason) string {
+	if r == qosproxyv1.Reason_REASON_UNSPECIFIED {
+		return ""
+	}
+	return strings.ToLower(strings.TrimPrefix(r.String(), "REASON_"))
+}
+
+// why returns reason and error of a key that was not answered; empty for others.
+func why(r *qosproxyv1.KeyResult) string {
+	word, text := reasonWord(r.GetReason()), r.GetError()
+	if word == "" || text == "" {
+		return word + text
+	}
+	return word + ": " + text
+}
+
 // next returns the keys that have a further page, and the lookup of these pages.
 func (g *getResult) next(req *qosproxyv1.BatchGetRequest) (keys []string, next *qosproxyv1.BatchGetRequest) {
 	next = proto.CloneOf(req)
@@ -101,7 +118,7 @@ func (g *getResult) printTable(cmd *cobra.Command, header bool) error {
 	}
 	for i, r := range g.resp.GetResults() {
 		if len(r.GetRows()) == 0 {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", g.keys[i], statusName(r.GetStatus()), r.GetError())
+			fmt.Fprintf(w, "%s\t%s\t%s\n", g.keys[i], statusName(r.GetStatus()), why(r))
 		}
 		for _, row := range r.GetRows() {
 			line := []string{g.keys[i], statusName(r.GetStatus())}
@@ -143,6 +160,7 @@ func (g *getResult) printJSON(cmd *cobra.Command) error {
 	type result struct {
 		Key    string            `json:"key"`
 		Status string            `json:"status"`
+		Reason string            `json:"reason,omitempty"`
 		Rows   []json.RawMessage `json:"rows,omitempty"`
 		Error  string            `json:"error,omitempty"`
 		Next   string            `json:"next_page_token,omitempty"`
@@ -158,7 +176,7 @@ func (g *getResult) printJSON(cmd *cobra.Command) error {
 		out.Unprocessed = append(out.Unprocessed, g.keys[i])
 	}
 	for i, r := range g.resp.GetResults() {
-		res := result{Key: g.keys[i], Status: statusName(r.GetStatus()), Error: r.GetError(), Next: r.GetNextPageToken()}
+		res := result{Key: g.keys[i], Status: statusName(r.GetStatus()), Reason: reasonWord(r.GetReason()), Error: r.GetError(), Next: r.GetNextPageToken()}
 		for _, row := range r.GetRows() {
 			object, err := rowJSON(types, names, row)
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
@@ -33,7 +34,7 @@ func (f *fake) Table(keyspace, name string) (*lookup.Table, error) {
 			return t, nil
 		}
 	}
-	return nil, &lookup.Error{Kind: lookup.ErrUnknownTable, Field: "table", Message: "no such table"}
+	return nil, &lookup.Error{Reason: reasons.UnknownTable, Field: "table", Message: "no such table"}
 }
 
 func (f *fake) Tables() []*lookup.Table { return f.tables }

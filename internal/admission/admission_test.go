@@ -15,6 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -295,4 +297,13 @@ qosproxy_ladder_rung{table="shop.products"} 0
 	n, err := testutil.GatherAndCount(reg, "qosproxy_ladder_rung", "qosproxy_ladder_actions_total")
 	require.NoError(t, err)
 	assert.Zero(t, n, "a table that is not served leaves no series")
+}
+
+func TestEveryRefusalHasAReasonForClients(t *testing.T) {
+	assert.Len(t, every, 6, "one for each Reason of this package")
+	for r, want := range every {
+		assert.NotEqual(t, reasons.None, want, "%s", r)
+		assert.Equal(t, partition.Shed, partition.StatusOf(want), "%s is of keys that are shed", r)
+		assert.Equal(t, want, (&Refusal{Reason: r}).ClientReason())
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
@@ -138,6 +139,6 @@ func TestWhatAdmissionIsTold(t *testing.T) {
 	assert.Equal(t, Outcome{Answered: 2, Bytes: 500}, told(1000,
 		partition.Result{Status: partition.Found, Bytes: 300}, partition.Result{Status: partition.Found, Bytes: 200}))
 	assert.Equal(t, Outcome{}, told(1000,
-		partition.Result{Status: partition.Shed, Err: lookup.ErrOptionalShed}, partition.Result{Status: partition.TimedOut, Err: lookup.ErrSoftDeadline}),
+		partition.Unanswered(reasons.Optional, lookup.ErrOptionalShed), partition.Unanswered(reasons.SoftDeadline, lookup.ErrSoftDeadline)),
 		"keys that the caller did without say nothing about the hosts")
 }

@@ -38,7 +38,7 @@ func newMetrics() *metrics {
 	}
 	for p := range m.admitted {
 		m.admitted[p] = m.admittedTotal.WithLabelValues(identity.Priority(p).String())
-		for _, r := range reasons { // a rate needs the zero before the first
+		for r := range every { // a rate needs the zero before the first
 			m.shedTotal.WithLabelValues(string(r), identity.Priority(p).String())
 		}
 	}

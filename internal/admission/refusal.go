@@ -1,11 +1,15 @@
 package admission
 
-import "time"
+import (
+	"time"
+
+	"github.com/qosproxy/qosproxy/internal/reasons"
+)
 
 // Reason is why a lookup was refused; the label of metrics.
 type Reason string
 
-// The reasons, in the order in which they are looked at.
+// The reasons for which a lookup is refused, in the order in which they are looked at.
 const (
 	// ReasonConcurrency means that the client has as many lookups in-flight as
 	// it may.
@@ -23,7 +27,15 @@ const (
 	ReasonRate Reason = "client_rate"
 )
 
-var reasons = [...]Reason{ReasonConcurrency, ReasonLadder, ReasonDeadline, ReasonOverload, ReasonMemory, ReasonRate}
+// every has all of them, with what clients are told.
+var every = map[Reason]reasons.Reason{
+	ReasonConcurrency: reasons.ClientConcurrency,
+	ReasonLadder:      reasons.BrownOut,
+	ReasonDeadline:    reasons.DeadlineTooShort,
+	ReasonOverload:    reasons.Overload,
+	ReasonMemory:      reasons.Memory,
+	ReasonRate:        reasons.ClientRate,
+}
 
 // Refusal is the error of a lookup that may not start.
 type Refusal struct { //nolint:errname // A refusal is an outcome; RefusalError would say it twice.
@@ -37,3 +49,6 @@ type Refusal struct { //nolint:errname // A refusal is an outcome; RefusalError 
 
 // Error returns the message.
 func (r *Refusal) Error() string { return r.Message }
+
+// ClientReason implements reasons.Carrier.
+func (r *Refusal) ClientReason() reasons.Reason { return every[r.Reason] }

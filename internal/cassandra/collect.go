@@ -6,14 +6,22 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
 // Failures of a key by its size.
+// The results of keys that are given up.
 var (
-	errTooManyRows  = errors.New("the key has more rows than the limit; read them in pages, or set limit_per_key")
-	errTooManyBytes = errors.New("the rows exceed the limit of bytes; read them in pages, or fewer columns")
+	tooManyRows  = tooLarge(reasons.TooManyRows, errors.New("the key has more rows than the limit; read them in pages, or set limit_per_key"))
+	tooManyBytes = tooLarge(reasons.TooManyBytes, errors.New("the rows exceed the limit of bytes; read them in pages, or fewer columns"))
+	crowded      = tooLarge(reasons.AnswerFull, executor.ErrCrowded)
 )
+
+func tooLarge(why reasons.Reason, err error) *partition.Result {
+	res := partition.Unanswered(why, err)
+	return &res
+}
 
 // collector sorts the rows of one statement by key. While rows come in, cells
 // point into the driver's frames; at the end all that is kept is copied at once.
@@ -47,7 +55,8 @@ type tally struct {
 	rows, bytes int
 	// came counts rows that are not kept, too.
 	came int
-	err  error
+	// given is the result of a key that is given up; nil for others.
+	given *partition.Result
 	// more says that rows are left out, and open that there may be more than has come.
 	more, open bool
 }
@@ -83,7 +92,7 @@ func (c *collector) collect(rows rows) error {
 		if err := c.add(refs); err != nil {
 			return errors.Join(err, rows.Close())
 		}
-		if c.span.len() == 1 && (c.keys[0].err != nil || c.keys[0].more) {
+		if c.span.len() == 1 && (c.keys[0].given != nil || c.keys[0].more) {
 			// The one key is too large or full already; its further pages are not read.
 			break
 		}
@@ -105,7 +114,7 @@ func (c *collector) cut() {
 	}
 	for k := range c.keys {
 		t := &c.keys[k]
-		if t.err != nil || t.more || t.rows > 0 && k != c.last || t.rows == c.r.Limit && !c.r.Strict && !c.r.Paged {
+		if t.given != nil || t.more || t.rows > 0 && k != c.last || t.rows == c.r.Limit && !c.r.Strict && !c.r.Paged {
 			continue
 		}
 		if t.rows > 0 {
@@ -140,8 +149,8 @@ func (c *collector) add(refs []rawCell) error {
 		c.reached++
 	}
 	c.censored = c.censored || t.came == c.r.rowsPerKey()
-	if t.err != nil || t.more { // given up or full already
-		return nil //nolint:nilerr // an error of the key, not of the read
+	if t.given != nil || t.more { // given up or full already
+		return nil
 	}
 	size := 0
 	for _, i := range c.r.asked {
@@ -150,7 +159,7 @@ func (c *collector) add(refs []rawCell) error {
 	switch {
 	case t.rows == c.r.Limit && c.limited:
 		if c.r.Strict {
-			c.drop(k, errTooManyRows)
+			c.drop(k, tooManyRows)
 		}
 		t.more = c.r.Paged
 		return nil
@@ -160,11 +169,11 @@ func (c *collector) add(refs []rawCell) error {
 			t.more, c.censored = true, true
 			return nil
 		}
-		cause := errTooManyBytes
+		given := tooManyBytes
 		if t.bytes+size <= c.r.MaxBytes {
-			cause = executor.ErrCrowded
+			given = crowded
 		}
-		c.drop(k, cause)
+		c.drop(k, given)
 		return nil
 	}
 	t.rows++
@@ -222,10 +231,10 @@ func (c *collector) find(refs []rawCell) (int, error) {
 }
 
 // drop gives up a key and the room that its rows took.
-func (c *collector) drop(k int, err error) {
+func (c *collector) drop(k int, given *partition.Result) {
 	t := &c.keys[k]
 	c.r.left.Add(int64(t.bytes))
-	*t = tally{came: t.came, err: err}
+	*t = tally{came: t.came, given: given}
 	for i, o := range c.owners {
 		if o == k {
 			c.owners[i] = -1
@@ -252,8 +261,8 @@ func (c *collector) store() {
 		switch {
 		case t.open:
 			*res = partition.Result{}
-		case t.err != nil:
-			*res = partition.Result{Status: partition.TooLarge, Err: t.err}
+		case t.given != nil:
+			*res = *t.given
 		case t.rows == 0:
 			*res = partition.Result{Status: partition.NotFound}
 		default:

@@ -13,6 +13,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/incident"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 var (
@@ -147,24 +148,22 @@ func failed(err error) partition.Result {
 		// The end of a context: of this read, which then waits for nothing, or of another.
 		err = &executor.ReadError{Reason: executor.ReasonOther, Err: err}
 	}
-	res := partition.Result{Status: partition.Failed}
-	text := "a replica failed to read the partition"
+	why, text := reasons.ReadFailure, "a replica failed to read the partition"
 	var failure *gocql.RequestErrReadFailure
 	switch {
 	case errors.Is(err, gocql.ErrFrameTooBig):
-		res.Status, text = partition.TooLarge, "the partition exceeds the size of a response"
+		why, text = reasons.PartitionTooLarge, "the partition exceeds the size of a response"
 	case errors.As(err, &failure):
 		for _, code := range failure.ErrorMap {
 			switch code {
 			case replicaTooManyTombstones:
-				text = "a replica met too many tombstones in the partition"
+				why, text = reasons.Tombstones, "a replica met too many tombstones in the partition"
 			case replicaReadTooLarge:
-				res.Status, text = partition.TooLarge, "the partition exceeds the size that replicas read"
+				why, text = reasons.PartitionTooLarge, "the partition exceeds the size that replicas read"
 			}
 		}
 	case reasonOf(err) != executor.ReasonReadFailure:
-		text = "the read of the partition did not succeed"
+		why, text = reasons.HostError, "the read of the partition did not succeed"
 	}
-	res.Err = &keyError{text: text, cause: err}
-	return res
+	return partition.Unanswered(why, &keyError{text: text, cause: err})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // answer is an error of the server with a code.
@@ -82,17 +83,19 @@ func TestFailureOfOneKeyTellsClientsNoAddress(t *testing.T) {
 	for name, test := range map[string]struct {
 		err    error
 		status partition.Status
+		why    reasons.Reason
 		text   string
 	}{
-		"tombstones":             {failure(gocql.ErrorMap{"10.1.2.3": 1}), partition.Failed, "a replica met too many tombstones in the partition"},
-		"too large for replicas": {failure(gocql.ErrorMap{"10.1.2.3": 4}), partition.TooLarge, "the partition exceeds the size that replicas read"},
-		"too large for a frame":  {gocql.ErrFrameTooBig, partition.TooLarge, "the partition exceeds the size of a response"},
-		"read failure":           {answer{gocql.ErrCodeReadFailure, "by 10.1.2.3"}, partition.Failed, "a replica failed to read the partition"},
-		"refused":                {&net.OpError{Op: "dial", Err: errors.New("10.1.2.3")}, partition.Failed, "the read of the partition did not succeed"},
+		"tombstones":             {failure(gocql.ErrorMap{"10.1.2.3": 1}), partition.Failed, reasons.Tombstones, "a replica met too many tombstones in the partition"},
+		"too large for replicas": {failure(gocql.ErrorMap{"10.1.2.3": 4}), partition.TooLarge, reasons.PartitionTooLarge, "the partition exceeds the size that replicas read"},
+		"too large for a frame":  {gocql.ErrFrameTooBig, partition.TooLarge, reasons.PartitionTooLarge, "the partition exceeds the size of a response"},
+		"read failure":           {answer{gocql.ErrCodeReadFailure, "by 10.1.2.3"}, partition.Failed, reasons.ReadFailure, "a replica failed to read the partition"},
+		"refused":                {&net.OpError{Op: "dial", Err: errors.New("10.1.2.3")}, partition.Failed, reasons.HostError, "the read of the partition did not succeed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := failed(test.err)
 			assert.Equal(t, test.status, r.Status)
+			assert.Equal(t, test.why, r.Reason)
 			require.ErrorIs(t, r.Err, test.err, "the cause is there for the log")
 			require.EqualError(t, r.Err, test.text)
 			assert.NotContains(t, r.Err.Error(), "10.1.2.3")

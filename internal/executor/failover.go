@@ -1,8 +1,10 @@
 package executor
 
 import (
+	"cmp"
 	"slices"
 
+	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
 )
 
@@ -105,8 +107,8 @@ func (r *run) exhaust(keys ...int32) {
 		if (ks.last == reasonFull || ks.last == ReasonTimeout) && r.tooFew(k) {
 			res = verdict(ReasonUnavailable)
 		}
-		if ks.lastErr != nil {
-			res.Err = ks.lastErr
+		if ks.lastErr != nil && res.Status == partition.Failed {
+			res = partition.Unanswered(cmp.Or(ks.lastReason, res.Reason), ks.lastErr)
 		}
 		r.finish(k, res)
 	}

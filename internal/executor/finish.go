@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // finish gives a key its result.
@@ -103,11 +104,10 @@ func (r *run) tooFew(k int32) bool {
 // TimedOut is the result of a key that was still waited for when the context of the
 // lookup ended, after that time.
 func TimedOut(ctx context.Context, waited time.Duration) partition.Result {
-	err := fmt.Errorf("no replica answered within %s", round(waited))
 	if errors.Is(ctx.Err(), context.Canceled) {
-		err = fmt.Errorf("the lookup was cancelled after %s, before a replica answered", round(waited))
+		return partition.Unanswered(reasons.Cancelled, fmt.Errorf("the lookup was cancelled after %s, before a replica answered", round(waited)))
 	}
-	return partition.Result{Status: partition.TimedOut, Err: err}
+	return partition.Unanswered(reasons.Deadline, fmt.Errorf("no replica answered within %s", round(waited)))
 }
 
 // round leaves three digits or so, as people read them.

@@ -185,7 +185,7 @@ func TestABudgetOfNothingHedgesNothing(t *testing.T) {
 }
 
 func TestABudgetOfNothingFailsOver(t *testing.T) {
-	for _, reason := range reasons {
+	for _, reason := range everyReason {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(after(ms))
 			c.set("h0", failing(reason))

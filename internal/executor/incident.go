@@ -6,6 +6,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/incident"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // read asks the reader. Its panic is an *incident.Error, and settles the sub-query: what
@@ -32,5 +33,5 @@ func brokenBy(err error) *incident.Error {
 func (r *run) abort(broken *incident.Error) {
 	r.stats.Err = broken
 	r.cancel(broken)
-	r.unanswered(func(int32) bool { return true }, partition.Result{Status: partition.Failed, Err: broken})
+	r.unanswered(func(int32) bool { return true }, partition.Unanswered(reasons.Internal, broken))
 }

@@ -162,8 +162,9 @@ func (r *run) reread(k int32, why quorum.Outcome) {
 }
 
 // telltale returns why a key that a replica has lost is read through a coordinator at once:
-// another replica would not help, or cannot be asked either. None for other reasons.
-func telltale(reason Reason, err error) quorum.Outcome {
+// another replica would not help, or cannot be asked either. None for other reasons. alone is
+// whether the replica has said so of this key by itself.
+func telltale(reason Reason, alone bool) quorum.Outcome {
 	switch reason {
 	case ReasonRing:
 		return quorum.Ring
@@ -172,7 +173,7 @@ func telltale(reason Reason, err error) quorum.Outcome {
 	case ReasonSize:
 		return quorum.Size
 	case ReasonReadFailure:
-		if err != nil {
+		if alone {
 			return quorum.Replicas
 		}
 	case ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout, ReasonOverloaded, ReasonOther, reasonFull, reasonReread:

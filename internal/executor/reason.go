@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // Reason says why a sub-query, or a key of one, failed, in words fit for a metric
@@ -105,22 +106,22 @@ var (
 func verdict(last Reason) partition.Result {
 	switch last {
 	case ReasonUnreachable, ReasonDisconnected:
-		return partition.Result{Status: partition.Unavailable, Err: errUnreachable}
+		return partition.Unanswered(reasons.Unreachable, errUnreachable)
 	case ReasonUnavailable:
-		return partition.Result{Status: partition.Unavailable, Err: errUnavailable}
+		return partition.Unanswered(reasons.TooFewReplicas, errUnavailable)
 	case ReasonTimeout:
-		return partition.Result{Status: partition.TimedOut, Err: errReplica}
+		return partition.Unanswered(reasons.ReplicaTimeout, errReplica)
 	case ReasonOverloaded:
-		return partition.Result{Status: partition.Shed, Err: errOverloaded}
+		return partition.Unanswered(reasons.HostsOverloaded, errOverloaded)
 	case reasonFull:
-		return partition.Result{Status: partition.Shed, Err: errFull}
+		return partition.Unanswered(reasons.HostsFull, errFull)
 	case ReasonReadFailure:
-		return partition.Result{Status: partition.Failed, Err: errReadFailure}
+		return partition.Unanswered(reasons.ReadFailure, errReadFailure)
 	case ReasonInvalid:
-		return partition.Result{Status: partition.Failed, Err: errInvalid}
+		return partition.Unanswered(reasons.QueryRefused, errInvalid)
 	case ReasonOther, ReasonRing, ReasonRefused, ReasonSize, reasonReread:
 	}
-	return partition.Result{Status: partition.Failed, Err: errOther}
+	return partition.Unanswered(reasons.HostError, errOther)
 }
 
 // phaseOf says how a reader returned, or early results of it, and why it failed if

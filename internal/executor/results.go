@@ -74,7 +74,7 @@ func (r *run) accept(a *attempt, from int, results []partition.Result) {
 			a.won = true
 			r.answer(k, res)
 		} else {
-			r.miss(a, k, lostBy(res), res.Err)
+			r.miss(a, k, lostBy(res), &res)
 		}
 	}
 }
@@ -91,18 +91,19 @@ func (r *run) lose(a *attempt, reason Reason) {
 }
 
 // miss notes a key that an attempt has lost, to be asked again. One that its replica
-// alone could not read, for which err is set, is asked of one other replica, which may
-// have fewer tombstones, and is not hedged.
-func (r *run) miss(a *attempt, k int32, reason Reason, err error) {
+// alone could not read, as its own result says, is asked of one other replica, which may
+// have fewer tombstones, and is not hedged. The result is nil when all keys were lost.
+func (r *run) miss(a *attempt, k int32, reason Reason, res *partition.Result) {
 	ks := &r.keys[k]
 	a.lost = cmp.Or(a.lost, reason)
 	ks.last, ks.lastErr = reason, nil
-	if why := telltale(reason, err); ks.need > 0 && why != quorum.None {
+	alone := res != nil && res.Err != nil
+	if why := telltale(reason, alone); ks.need > 0 && why != quorum.None {
 		r.reread(k, why)
 		return
 	}
-	if reason == ReasonReadFailure && err != nil {
-		ks.lastErr = err
+	if reason == ReasonReadFailure && alone {
+		ks.lastErr, ks.lastReason = res.Err, res.Reason
 		if ks.reread {
 			if !ks.missed {
 				r.exhaust(k)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // run is one lookup from its plan to its last result: a state machine that belongs to the
@@ -88,10 +89,11 @@ type keyState struct {
 	// when the replicas that were left were all full, and missed while the key is among
 	// those to be asked again. asked is set once a host was sent the key.
 	done, hedged, reread, full, missed, asked bool
-	// last is why the last attempt failed; lastErr what its reader said, of this
-	// key alone.
-	last    Reason
-	lastErr error
+	// last is why the last attempt failed; lastReason and lastErr what its reader said,
+	// of this key alone.
+	last       Reason
+	lastReason reasons.Reason
+	lastErr    error
 }
 
 // Execute asks the hosts of a plan, and others when they are late or fail. It
@@ -119,7 +121,7 @@ func (e *Executor) Execute(ctx context.Context, plan Plan, sink func(key int, re
 	r := e.newRun(ctx, plan, sink)
 	defer r.end()
 	for _, k := range plan.Unplaced {
-		r.finish(k, partition.Result{Status: partition.Unavailable, Err: errNoReplica})
+		r.finish(k, partition.Unanswered(reasons.NoReplica, errNoReplica))
 	}
 	if ctx.Err() == nil {
 		r.first(plan.Groups)

@@ -125,11 +125,11 @@ func (b *bench) toOne(req *Request) Plan {
 
 func odd(at int) bool { return at%2 == 1 }
 
-var reasons = []Reason{ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout,
+var everyReason = []Reason{ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout,
 	ReasonOverloaded, ReasonReadFailure, ReasonInvalid, ReasonOther}
 
 func TestKeysLostBesideAnsweredOnesAreAskedOfAnotherReplicaAtOnce(t *testing.T) {
-	for _, reason := range reasons {
+	for _, reason := range everyReason {
 		for name, whole := range map[string]bool{"handed on": false, "told at the end": true} {
 			t.Run(string(reason)+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestKeysThatEveryReplicaLosesEndByTheirReason(t *testing.T) {
 }
 
 func TestKeysThatWereLostMayBeHedged(t *testing.T) {
-	for _, reason := range reasons {
+	for _, reason := range everyReason {
 		t.Run(string(reason), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				second := ""
@@ -256,7 +256,7 @@ func TestKeysThatWereLostMayBeHedged(t *testing.T) {
 }
 
 func TestAHostThatLosesAPartOfEachSubQueryIsEjected(t *testing.T) {
-	for _, reason := range reasons {
+	for _, reason := range everyReason {
 		t.Run(string(reason), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, _ := newGroup(t, &statements{say: func(host string, _ partition.Key, at int) (time.Duration, error) {
@@ -415,7 +415,7 @@ func TestReasonsOfOneSubQueryAreTreatedEachAsItself(t *testing.T) {
 		assert.Equal(t, 8, o.count(partition.Found))
 		assert.InDelta(t, 5, before+8*retryRatio-req.Table.retries.Saved(), 1e-9, "three timeouts, a read failure, an invalid")
 		sent := 0.0
-		for _, r := range reasons {
+		for _, r := range everyReason {
 			n := testutil.ToFloat64(b.metrics.failovers.WithLabelValues(string(r)))
 			wanted := r == ReasonUnreachable || r == ReasonTimeout || r == ReasonReadFailure || r == ReasonInvalid
 			assert.Equal(t, wanted, n > 0, "%s", r)

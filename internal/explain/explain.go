@@ -147,6 +147,39 @@ func Outcome[W ~string](word W) (qosproxyv1.AttemptOutcome, error) {
 	return qosproxyv1.AttemptOutcome(n), err
 }
 
+// Avoidance returns the value that has a word, unspecified for none; an error when no value has
+// it.
+func Avoidance[W ~string](word W) (qosproxyv1.Avoidance, error) {
+	n, err := optionalNumber(qosproxyv1.Avoidance(0).Descriptor(), "AVOIDANCE_", string(word))
+	return qosproxyv1.Avoidance(n), err
+}
+
+// Comparison is as Avoidance.
+func Comparison[W ~string](word W) (qosproxyv1.Comparison, error) {
+	n, err := optionalNumber(qosproxyv1.Comparison(0).Descriptor(), "COMPARISON_", string(word))
+	return qosproxyv1.Comparison(n), err
+}
+
+// AttemptError is as Avoidance.
+func AttemptError[W ~string](word W) (qosproxyv1.AttemptError, error) {
+	n, err := optionalNumber(qosproxyv1.AttemptError(0).Descriptor(), "ATTEMPT_ERROR_", string(word))
+	return qosproxyv1.AttemptError(n), err
+}
+
+// NotHedged is as Avoidance.
+func NotHedged[W ~string](word W) (qosproxyv1.NotHedged, error) {
+	n, err := optionalNumber(qosproxyv1.NotHedged(0).Descriptor(), "NOT_HEDGED_", string(word))
+	return qosproxyv1.NotHedged(n), err
+}
+
+// optionalNumber is number for words that may be empty.
+func optionalNumber(of protoreflect.EnumDescriptor, prefix, word string) (protoreflect.EnumNumber, error) {
+	if word == "" {
+		return 0, nil
+	}
+	return number(of, prefix, word)
+}
+
 // number returns the number of the value of an enum that has a word.
 func number(of protoreflect.EnumDescriptor, prefix, word string) (protoreflect.EnumNumber, error) {
 	v := of.Values().ByName(protoreflect.Name(prefix + strings.ToUpper(word)))

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,8 +24,28 @@ func TestWordsAndKinds(t *testing.T) {
 		assert.Equal(t, n == 0, err != nil, "unspecified is no outcome")
 		assert.EqualValues(t, n, outcome)
 	}
+	every(t, qosproxyv1.Avoidance_name, "AVOIDANCE_", Avoidance[string])
+	every(t, qosproxyv1.Comparison_name, "COMPARISON_", Comparison[string])
+	every(t, qosproxyv1.AttemptError_name, "ATTEMPT_ERROR_", AttemptError[string])
+	every(t, qosproxyv1.NotHedged_name, "NOT_HEDGED_", NotHedged[string])
 	_, err := Kind("probe")
 	assert.ErrorContains(t, err, `qosproxy.v1.AttemptKind has no value for "probe"`)
+}
+
+// every has each value of an enum found by its word, the first by none, and refuses another.
+func every[E ~int32](t *testing.T, names map[int32]string, prefix string, find func(string) (E, error)) {
+	t.Helper()
+	for n, name := range names {
+		word := strings.ToLower(strings.TrimPrefix(name, prefix))
+		if n == 0 {
+			word = ""
+		}
+		found, err := find(word)
+		require.NoError(t, err, name)
+		assert.EqualValues(t, n, found, name)
+	}
+	_, err := find("never")
+	require.ErrorContains(t, err, `has no value for "never"`)
 }
 
 func TestExplanationAsJSON(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"strings"
+
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // SocketHeader is the header, in gRPC the metadata key, by which a caller on a
@@ -73,6 +75,9 @@ func (e *Error) Error() string { return e.Message }
 
 // Unwrap returns ErrUnauthenticated.
 func (e *Error) Unwrap() error { return ErrUnauthenticated }
+
+// ClientReason implements reasons.Carrier.
+func (e *Error) ClientReason() reasons.Reason { return reasons.Unauthenticated }
 
 // The one message for each thing that can be wrong.
 var (

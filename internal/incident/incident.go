@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // Error is the error of what a panic has ended.
@@ -27,6 +29,9 @@ type Error struct {
 func (e *Error) Error() string {
 	return "the proxy failed on this request; its log has the cause under incident " + e.ID
 }
+
+// ClientReason implements reasons.Carrier.
+func (e *Error) ClientReason() reasons.Reason { return reasons.Internal }
 
 // Log recovers from panics, logs them and counts them. A nil Log writes to slog.Default
 // and counts nothing. It is safe for concurrent use.

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // ErrResponseTooLarge is the error of a key whose rows would make the answer
@@ -30,7 +31,7 @@ type merge struct {
 func newMerge(r *resolved, soft *softDeadline, emit func(int, partition.Result)) *merge {
 	m := &merge{keys: r.keys, left: r.query.MaxBytes, soft: soft, pages: r.pages, emit: emit}
 	for _, i := range m.keys.shed {
-		m.put(i, partition.Result{Status: partition.Shed, Err: ErrOptionalShed})
+		m.put(i, partition.Unanswered(reasons.Optional, ErrOptionalShed))
 	}
 	return m
 }
@@ -51,7 +52,7 @@ func (m *merge) add(u int, r partition.Result) {
 
 func (m *merge) put(i int, r partition.Result) {
 	if r.Bytes > m.left {
-		r = partition.Result{Status: partition.TooLarge, Err: ErrResponseTooLarge}
+		r = partition.Unanswered(reasons.AnswerFull, ErrResponseTooLarge)
 	}
 	m.left -= r.Bytes
 	if m.soft != nil {

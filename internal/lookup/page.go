@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
@@ -41,7 +42,7 @@ func (r *Request) checkPages() error {
 	}
 	for _, c := range r.Table.Schema.Clustering {
 		if !r.Table.permits(c.Name) {
-			return &Error{Kind: ErrForbidden, Field: "paging", Message: fmt.Sprintf(
+			return &Error{Reason: reasons.ForbiddenColumn, Field: "paging", Message: fmt.Sprintf(
 				"%s has a clustering column that may not be read by this client, and page tokens hold its values", r.Table.Schema)}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
 	"github.com/qosproxy/qosproxy/internal/quorum"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
@@ -48,7 +49,7 @@ func (s *Service) resolve(req *Request) (*resolved, error) {
 	keyspace, settings := req.Table.Schema.Keyspace, req.Table.Settings
 	placement, ok := snapshot.Placement(keyspace)
 	if !ok {
-		return nil, &Error{Kind: ErrNotReady, Message: fmt.Sprintf(
+		return nil, &Error{Reason: reasons.NoPlacement, Message: fmt.Sprintf(
 			"keyspace %s cannot be read through this proxy: %v", keyspace, snapshot.PlacementError(keyspace))}
 	}
 	keys := req.keySet()
@@ -129,8 +130,7 @@ func (r *Request) check() error {
 	case n == 0:
 		return Invalid("keys", "a lookup needs at least one key")
 	case n > settings.MaxKeys:
-		return Invalid("keys", "%d keys are more than the %d (max_keys) that one lookup of %s may ask; send several lookups",
-			n, settings.MaxKeys, r.Table.Schema)
+		return TooManyKeys(n, settings.MaxKeys, r.Table.Schema)
 	case r.LimitPerKey < 0:
 		return Invalid("limit_per_key", "%d is negative; leave it out for all rows", r.LimitPerKey)
 	case r.LimitPerKey > settings.MaxRowsPerKey:
@@ -157,7 +157,7 @@ func (r *Request) check() error {
 // notReady says that there is no ring yet. Why is for operators: it may name the
 // nodes of the cluster.
 func (s *Service) notReady() *Error {
-	return &Error{Kind: ErrNotReady, Message: "the proxy does not know the cluster yet; retry in a moment"}
+	return &Error{Reason: reasons.NotReady, Message: "the proxy does not know the cluster yet; retry in a moment"}
 }
 
 // near is the hosts of the local rack in one snapshot.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
@@ -38,7 +39,7 @@ func (t *Table) ClusteringColumn(name string) (schema.Column, error) {
 	i := t.clustering(name)
 	switch {
 	case !t.permits(name) && (t.narrowed || i >= 0):
-		return schema.Column{}, &Error{Kind: ErrForbidden, Field: field, Message: fmt.Sprintf(
+		return schema.Column{}, &Error{Reason: reasons.ForbiddenColumn, Field: field, Message: fmt.Sprintf(
 			"column %q of %s may not be read by this client, nor be restricted", name, t.Schema)}
 	case i >= 0:
 		return t.Schema.Clustering[i], nil
@@ -180,7 +181,7 @@ func (t *Table) Level(asked string) (partition.Level, error) {
 	if level == t.Settings.Consistency || slices.Contains(t.Settings.Consistencies, level) {
 		return level, nil
 	}
-	return "", &Error{Kind: ErrForbidden, Field: "consistency", Message: fmt.Sprintf(
+	return "", &Error{Reason: reasons.ForbiddenLevel, Field: "consistency", Message: fmt.Sprintf(
 		"the level is not among those that may be asked of %s (%s); its operator can list it under consistencies", t.Schema, strings.Join(t.Levels(), ", "))}
 }
 

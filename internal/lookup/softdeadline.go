@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // ErrSoftDeadline is in the error of a key that was not waited for, since the
@@ -19,7 +20,7 @@ var ErrSoftDeadline = errors.New("the lookup ended at its soft deadline")
 // lookup returns without pages. It is no failure of the proxy, and does not count
 // against the target.
 func Agreed(r *partition.Result) bool {
-	return r.Status == partition.TooLarge || errors.Is(r.Err, ErrSoftDeadline) || errors.Is(r.Err, ErrOptionalShed)
+	return r.Status == partition.TooLarge || r.Reason == reasons.SoftDeadline || r.Reason == reasons.Optional
 }
 
 // softDeadline ends a lookup once its soft deadline has passed and the keys that
@@ -89,7 +90,7 @@ func (s *softDeadline) count(i int, r partition.Result) partition.Result {
 			s.check()
 		}
 	case r.Status == partition.TimedOut && s.ended.Load():
-		r.Err = s.reason()
+		r = partition.Unanswered(reasons.SoftDeadline, s.reason())
 	}
 	return r
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
@@ -20,9 +21,9 @@ func (s *Service) Table(keyspace, name string) (*Table, error) {
 	definition, exists := tables.Table(keyspace, name)
 	switch {
 	case !exists:
-		return nil, &Error{Kind: ErrUnknownTable, Field: "table", Message: fmt.Sprintf("the cluster has no table %s.%s", keyspace, name)}
+		return nil, &Error{Reason: reasons.UnknownTable, Field: "table", Message: fmt.Sprintf("the cluster has no table %s.%s", keyspace, name)}
 	case !listed:
-		return nil, &Error{Kind: ErrForbidden, Field: "table", Message: fmt.Sprintf(
+		return nil, &Error{Reason: reasons.ForbiddenTable, Field: "table", Message: fmt.Sprintf(
 			"table %s.%s may not be read through this proxy; its operator can list it under tables in the configuration", keyspace, name)}
 	}
 	columns := allowed(definition, settings.Columns)
@@ -86,7 +87,7 @@ func (t *Table) permits(name string) bool {
 func (t *Table) Select(names []string) ([]schema.Column, error) {
 	if len(names) == 0 {
 		if len(t.Columns) == 0 {
-			return nil, &Error{Kind: ErrForbidden, Field: "columns", Message: fmt.Sprintf(
+			return nil, &Error{Reason: reasons.ForbiddenColumn, Field: "columns", Message: fmt.Sprintf(
 				"none of the columns that the configuration allows of %s exists in the cluster", t.Schema)}
 		}
 		return t.Columns, nil
@@ -124,14 +125,14 @@ func (t *Table) Select(names []string) ([]schema.Column, error) {
 // column returns a column that may be read; field is where it was named.
 func (t *Table) column(field, name string) (schema.Column, error) {
 	if t.narrowed && !t.permits(name) {
-		return schema.Column{}, &Error{Kind: ErrForbidden, Field: field, Message: fmt.Sprintf("column %q of %s may not be read by this client", name, t.Schema)}
+		return schema.Column{}, &Error{Reason: reasons.ForbiddenColumn, Field: field, Message: fmt.Sprintf("column %q of %s may not be read by this client", name, t.Schema)}
 	}
 	c, exists := t.Schema.Column(name)
 	if !exists {
 		return schema.Column{}, Invalid(field, "table %s has no column %q", t.Schema, name)
 	}
 	if !slices.ContainsFunc(t.Columns, func(a schema.Column) bool { return a.Name == name }) {
-		return schema.Column{}, &Error{Kind: ErrForbidden, Field: field, Message: fmt.Sprintf(
+		return schema.Column{}, &Error{Reason: reasons.ForbiddenColumn, Field: field, Message: fmt.Sprintf(
 			"column %q of %s may not be read through this proxy", name, t.Schema)}
 	}
 	return c, nil

@@ -4,6 +4,7 @@
 package lookup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
 	"github.com/qosproxy/qosproxy/internal/quorum"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
@@ -276,8 +278,8 @@ var (
 // Error is why a whole request is refused. It unwraps to one of ErrUnknownTable,
 // ErrForbidden, ErrInvalid and ErrNotReady.
 type Error struct {
-	// Kind is one of the sentinels of this package.
-	Kind error
+	// Reason is the cause in one word, from which the kind follows.
+	Reason reasons.Reason
 	// Field is the part of the request at fault, such as keys[3] or columns[0];
 	// empty when it is the request as a whole.
 	Field string
@@ -294,9 +296,30 @@ func (e *Error) Error() string {
 }
 
 // Unwrap returns the kind.
-func (e *Error) Unwrap() error { return e.Kind }
+func (e *Error) Unwrap() error {
+	switch e.Reason {
+	case reasons.UnknownTable:
+		return ErrUnknownTable
+	case reasons.ForbiddenTable, reasons.ForbiddenColumn, reasons.ForbiddenLevel:
+		return ErrForbidden
+	case reasons.NotReady, reasons.NoPlacement:
+		return ErrNotReady
+	default:
+		return ErrInvalid
+	}
+}
+
+// ClientReason implements reasons.Carrier.
+func (e *Error) ClientReason() reasons.Reason { return cmp.Or(e.Reason, reasons.InvalidRequest) }
 
 // Invalid returns an Error of kind ErrInvalid.
 func Invalid(field, format string, args ...any) *Error {
-	return &Error{Kind: ErrInvalid, Field: field, Message: fmt.Sprintf(format, args...)}
+	return &Error{Reason: reasons.InvalidRequest, Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// TooManyKeys returns the Error of a request of so many keys of a table, of which it may ask
+// most at a time.
+func TooManyKeys(keys, most int, t *schema.Table) *Error {
+	return &Error{Reason: reasons.TooManyKeys, Field: "keys", Message: fmt.Sprintf(
+		"%d keys are more than the %d (max_keys) that one lookup of %s may ask; send several lookups", keys, most, t)}
 }

@@ -22,7 +22,7 @@ type Budget struct {
 	hosts int64 // of used, what answers of hosts are expected to take
 	peers map[*Peer]struct{}
 
-	evicted [reasons]int64
+	evicted [causes]int64
 }
 
 // New returns a budget of so many bytes; 0 or less counts and refuses nothing.

@@ -1,6 +1,10 @@
 package memory
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/qosproxy/qosproxy/internal/reasons"
+)
 
 // Reason is why a call or an answer had to go.
 type Reason int
@@ -12,7 +16,7 @@ const (
 	// Slow means that its peer took too long to send or to receive it.
 	Slow
 
-	reasons
+	causes
 )
 
 // String returns the reason as a word fit for a metric label.
@@ -22,7 +26,7 @@ func (r Reason) String() string {
 		return "memory"
 	case Slow:
 		return "slow"
-	case reasons:
+	case causes:
 	}
 	return strconv.Itoa(int(r))
 }
@@ -30,6 +34,14 @@ func (r Reason) String() string {
 // Error is why a call ends before it was read or answered. It is safe to show to
 // clients.
 type Error struct{ Reason Reason }
+
+// ClientReason implements reasons.Carrier.
+func (e *Error) ClientReason() reasons.Reason {
+	if e.Reason == Slow {
+		return reasons.RequestTimeout
+	}
+	return reasons.Memory
+}
 
 // Error says what the matter is and what to do.
 func (e *Error) Error() string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
@@ -173,10 +174,10 @@ func (w *waiter) admit(res partition.Result) partition.Result {
 		w.bytes += res.Bytes
 		return res
 	case res.Bytes > most && !w.query.Paged:
-		return partition.Result{Status: partition.TooLarge, Err: errTooManyBytes}
+		return partition.Unanswered(reasons.TooManyBytes, errTooManyBytes)
 	}
 	w.crowded = w.crowded || w.query.Paged // alone it has a smaller page
-	return partition.Result{Status: partition.TooLarge, Err: executor.ErrCrowded}
+	return partition.Unanswered(reasons.AnswerFull, executor.ErrCrowded)
 }
 
 // outcome is what a participant returns. One whose keys lacked room beside those of others

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
@@ -295,8 +296,62 @@ type Result struct {
 	// NextPageToken names the page behind Rows; empty unless More is set, and where nobody
 	// has made it yet.
 	NextPageToken string
-	// Err says why the key was not answered; nil when Status is Found or
-	// NotFound. Its text holds no key, address or secret, and may be shown to
-	// clients.
+	// Reason says in one word why the key was not answered; None when Status is Found or
+	// NotFound. See Unanswered.
+	Reason reasons.Reason
+	// Err says the same in a text that holds no key, address or secret, and may be shown
+	// to clients; nil when Status is Found or NotFound.
 	Err error
+}
+
+// statusOf is the status of a key by the reason for which it is not answered; Pending for
+// reasons that are of requests alone.
+var statusOf = [...]Status{
+	reasons.SoftDeadline:      TimedOut,
+	reasons.Deadline:          TimedOut,
+	reasons.ReplicaTimeout:    TimedOut,
+	reasons.Cancelled:         TimedOut,
+	reasons.NoReplica:         Unavailable,
+	reasons.Unreachable:       Unavailable,
+	reasons.TooFewReplicas:    Unavailable,
+	reasons.Optional:          Shed,
+	reasons.ClientConcurrency: Shed,
+	reasons.ClientRate:        Shed,
+	reasons.BrownOut:          Shed,
+	reasons.DeadlineTooShort:  Shed,
+	reasons.Overload:          Shed,
+	reasons.Memory:            Shed,
+	reasons.HostsFull:         Shed,
+	reasons.HostsOverloaded:   Shed,
+	reasons.TooManyRows:       TooLarge,
+	reasons.TooManyBytes:      TooLarge,
+	reasons.AnswerFull:        TooLarge,
+	reasons.PartitionTooLarge: TooLarge,
+	reasons.ReadFailure:       Failed,
+	reasons.Tombstones:        Failed,
+	reasons.QueryRefused:      Failed,
+	reasons.HostError:         Failed,
+	reasons.Undecodable:       Failed,
+	reasons.Internal:          Failed,
+}
+
+// StatusOf returns the status of a key that is not answered for a reason; Pending for a reason
+// that no key has.
+func StatusOf(why reasons.Reason) Status {
+	if int(why) < len(statusOf) {
+		return statusOf[why]
+	}
+	return Pending
+}
+
+// Unanswered returns the result of a key that is not answered, with the status that follows
+// from the reason. Every such result is made by it, so that none is without a reason or has one
+// that belies its status. A reason that no key has is a mistake in this program, and makes
+// the key Failed for Internal.
+func Unanswered(why reasons.Reason, err error) Result {
+	status := StatusOf(why)
+	if status == Pending {
+		why, status = reasons.Internal, Failed
+	}
+	return Result{Status: status, Reason: why, Err: err}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/admission"
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // controller returns an admission of which the given number of keys is taken.
@@ -98,7 +99,7 @@ func TestNoPathKeepsAPermit(t *testing.T) {
 		"answered":  respond(absent),
 		"timed out": respond(late),
 		"refused": func(context.Context, *lookup.Request) (*lookup.Response, error) {
-			return nil, &lookup.Error{Kind: lookup.ErrNotReady}
+			return nil, &lookup.Error{Reason: reasons.NotReady}
 		},
 		"panic": func(context.Context, *lookup.Request) (*lookup.Response, error) { panic("lookup") },
 		"hung up": func(ctx context.Context, _ *lookup.Request) (*lookup.Response, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // table returns a table as far as the client of the request may read it. A table
@@ -22,7 +23,7 @@ func (s *Server) table(ctx context.Context, keyspace, name string) (*lookup.Tabl
 		if err == nil {
 			known = t.Schema.String()
 		}
-		refused := &lookup.Error{Kind: lookup.ErrForbidden, Field: "table", Message: fmt.Sprintf(
+		refused := &lookup.Error{Reason: reasons.ForbiddenTable, Field: "table", Message: fmt.Sprintf(
 			"table %s.%s may not be read by this client; its operator can list it at the client in the configuration", keyspace, name)}
 		s.audit(ctx, known, refused)
 		return nil, refused
@@ -58,7 +59,7 @@ func (s *Server) mayDescribe(ctx context.Context, keyspace string) error {
 	if keyspace == "" || identity.FromContext(ctx).Access.Keyspace(keyspace) {
 		return nil
 	}
-	err := &lookup.Error{Kind: lookup.ErrForbidden, Field: "keyspace", Message: "this client may read no table of keyspace " + keyspace}
+	err := &lookup.Error{Reason: reasons.ForbiddenTable, Field: "keyspace", Message: "this client may read no table of keyspace " + keyspace}
 	s.audit(ctx, "", err)
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/qosproxy/qosproxy/internal/memory"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // conn is a connection through a gate.
@@ -189,7 +190,8 @@ func (s *Server) connOf(ctx context.Context) *conn {
 	return a.conn
 }
 
-var errResets = status.Error(codes.ResourceExhausted, "most calls of this connection were reset as soon as they were begun")
+var errResets = withDetails(status.New(codes.ResourceExhausted, "most calls of this connection were reset as soon as they were begun"),
+	outcomeDetails(outcome{reason: shed.reason, why: reasons.Resets})...)
 
 // waited tells the connection of a call, at its end, that its peer did not reset it at once
 // when its request had been received.

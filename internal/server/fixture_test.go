@@ -21,6 +21,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
@@ -45,9 +46,9 @@ func (f *fake) Table(keyspace, name string) (*lookup.Table, error) {
 		}
 	}
 	if name == "secret" {
-		return nil, &lookup.Error{Kind: lookup.ErrForbidden, Field: "table", Message: "not listed"}
+		return nil, &lookup.Error{Reason: reasons.ForbiddenTable, Field: "table", Message: "not listed"}
 	}
-	return nil, &lookup.Error{Kind: lookup.ErrUnknownTable, Field: "table", Message: "no such table"}
+	return nil, &lookup.Error{Reason: reasons.UnknownTable, Field: "table", Message: "no such table"}
 }
 
 func (f *fake) Tables() []*lookup.Table { return f.tables }

@@ -15,6 +15,7 @@ import (
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
@@ -188,13 +189,17 @@ func (g *grpcService) Explain(ctx context.Context, in *qosproxyv1.ExplainRequest
 	if err != nil {
 		return nil, grpcError(ctx, err)
 	}
-	return &qosproxyv1.ExplainResponse{Plan: planOf(plan)}, nil
+	out, err := planOf(plan)
+	if err != nil {
+		return nil, grpcError(ctx, err)
+	}
+	return &qosproxyv1.ExplainResponse{Plan: out}, nil
 }
 
 // notReady says that there is no ring yet. The reason is for operators, at the admin
 // listener: it may name the nodes of the cluster.
 func (s *Server) notReady() error {
-	return &lookup.Error{Kind: lookup.ErrNotReady, Message: "the proxy does not know the cluster yet; retry in a moment"}
+	return &lookup.Error{Reason: reasons.NotReady, Message: "the proxy does not know the cluster yet; retry in a moment"}
 }
 
 // ListTables returns the tables that the client may read.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
@@ -17,10 +18,14 @@ import (
 	"github.com/qosproxy/qosproxy/internal/incident"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // errorDomain is the domain of google.rpc.ErrorInfo.
 const errorDomain = "qosproxy"
+
+// reasonKey is where the metadata of google.rpc.ErrorInfo has a word of qosproxy.v1.Reason.
+const reasonKey = "reason"
 
 // maxDetailBytes bounds the response that travels in the details of an error.
 // Details are a header: many clients refuse more than 8 KiB of headers, and then
@@ -63,7 +68,7 @@ func unansweredError(o outcome, from *lookup.Response) error {
 	resp.Results = make([]*qosproxyv1.KeyResult, len(results))
 	for i := range results {
 		r := &results[i]
-		each[i].Status = statusesOf[r.Status]
+		each[i].Status, each[i].Reason = statusesOf[r.Status], qosproxyv1.Reason(whyOf(r))
 		if texts <= maxDetailBytes {
 			each[i].Error = reasonOf(r)
 		}
@@ -75,25 +80,42 @@ func unansweredError(o outcome, from *lookup.Response) error {
 		message += ": " + reasonOf(&results[i])
 	}
 	details := outcomeDetails(o)
-	size := proto.Size(resp)
-	if size > maxDetailBytes && texts <= maxDetailBytes {
-		for i := range each {
-			each[i].Error = ""
-		}
-		size = proto.Size(resp)
-	}
-	if size <= maxDetailBytes {
+	if fits(resp, each) {
 		details = append(details, resp)
 	}
 	return withDetails(status.New(o.grpc, message), details...)
 }
 
+// fits reports whether a response fits into the details of an error, if need be without the
+// texts of its results, or without their reasons as well. Results are those of the response.
+func fits(resp *qosproxyv1.BatchGetResponse, results []qosproxyv1.KeyResult) bool {
+	for _, omit := range []func(*qosproxyv1.KeyResult){
+		func(*qosproxyv1.KeyResult) {},
+		func(r *qosproxyv1.KeyResult) { r.Error = "" },
+		func(r *qosproxyv1.KeyResult) { r.Reason = qosproxyv1.Reason_REASON_UNSPECIFIED },
+	} {
+		for i := range results {
+			omit(&results[i])
+		}
+		if proto.Size(resp) <= maxDetailBytes {
+			return true
+		}
+	}
+	return false
+}
+
 func outcomeDetails(o outcome) []protoadapt.MessageV1 {
-	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: o.reason, Domain: errorDomain}}
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{
+		Reason: o.reason, Domain: errorDomain, Metadata: map[string]string{reasonKey: o.why.String()}}}
 	if o.retry > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(o.retry)})
 	}
 	return details
+}
+
+// unknownMethod is the status of a call of a method that does not exist.
+func unknownMethod(message string) error {
+	return withDetails(status.New(codes.Unimplemented, message), outcomeDetails(outcome{reason: "UNKNOWN_METHOD", why: reasons.UnknownMethod})...)
 }
 
 // withDetails adds the details, which fails only for a status that is OK.

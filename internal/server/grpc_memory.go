@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -104,7 +103,7 @@ type statusError interface {
 func (s *Server) unknown(_ any, stream grpc.ServerStream) error {
 	return s.stream(func(any, grpc.ServerStream) error {
 		method, _ := grpc.MethodFromServerStream(stream)
-		return status.Errorf(codes.Unimplemented, "unknown method %s", method)
+		return unknownMethod("unknown method " + method)
 	})(nil, stream)
 }
 

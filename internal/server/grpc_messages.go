@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"math"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -107,10 +108,14 @@ func statsOf(s lookup.Stats) *qosproxyv1.Stats {
 	}
 }
 
-// explanationOf returns how a traced lookup was asked. The error is a kind or an outcome
-// that the API does not know.
+// explanationOf returns how a traced lookup was asked. The error is a word that the API does
+// not know.
 func explanationOf(resp *lookup.Response) (*qosproxyv1.Explanation, error) {
-	out := &qosproxyv1.Explanation{Plan: planOf(resp.Plan)}
+	plan, err := planOf(resp.Plan)
+	if err != nil {
+		return nil, err
+	}
+	out := &qosproxyv1.Explanation{Plan: plan}
 	if resp.Deadline > 0 {
 		out.Deadline = durationpb.New(resp.Deadline)
 	}
@@ -118,32 +123,41 @@ func explanationOf(resp *lookup.Response) (*qosproxyv1.Explanation, error) {
 		out.SoftDeadline = durationpb.New(resp.SoftDeadline)
 	}
 	for _, a := range resp.Attempts {
-		kind, err := explain.Kind(a.Kind)
+		attempt, err := attemptOf(a)
 		if err != nil {
 			return nil, err
-		}
-		outcome, err := explain.Outcome(a.Outcome)
-		if err != nil {
-			return nil, err
-		}
-		attempt := &qosproxyv1.Attempt{
-			Host: a.Host, Kind: kind, Keys: positionsOf(a.Keys), Start: durationpb.New(a.Start), End: durationpb.New(a.End),
-			Outcome: outcome, Error: string(a.Err), NotHedged: string(a.NotHedged), OwnData: a.OwnData,
-			StatementKeys: int32(min(a.StatementKeys, math.MaxInt32)),
-		}
-		if a.HedgeAfter >= 0 {
-			attempt.HedgeAfter = durationpb.New(a.HedgeAfter)
 		}
 		out.Attempts = append(out.Attempts, attempt)
 	}
 	return out, nil
 }
 
-func planOf(p *lookup.Plan) *qosproxyv1.Plan {
+func attemptOf(a lookup.Attempt) (*qosproxyv1.Attempt, error) {
+	kind, kindErr := explain.Kind(a.Kind)
+	outcome, outcomeErr := explain.Outcome(a.Outcome)
+	failure, failureErr := explain.AttemptError(a.Err)
+	notHedged, hedgeErr := explain.NotHedged(a.NotHedged)
+	if err := errors.Join(kindErr, outcomeErr, failureErr, hedgeErr); err != nil {
+		return nil, err
+	}
+	out := &qosproxyv1.Attempt{
+		Host: a.Host, Kind: kind, Keys: positionsOf(a.Keys), Start: durationpb.New(a.Start), End: durationpb.New(a.End),
+		Outcome: outcome, Error: string(a.Err), ErrorKind: failure, NotHedged: string(a.NotHedged), NotHedgedKind: notHedged,
+		OwnData: a.OwnData, StatementKeys: int32(min(a.StatementKeys, math.MaxInt32)),
+	}
+	if a.HedgeAfter >= 0 {
+		out.HedgeAfter = durationpb.New(a.HedgeAfter)
+	}
+	return out, nil
+}
+
+// planOf returns a plan. The error is a word that the API does not know.
+func planOf(p *lookup.Plan) (*qosproxyv1.Plan, error) {
 	out := &qosproxyv1.Plan{}
 	if p == nil {
-		return out
+		return out, nil
 	}
+	var err error
 	for _, k := range p.Keys {
 		planned := &qosproxyv1.PlannedKey{Token: k.Token}
 		for _, h := range k.Replicas {
@@ -154,20 +168,30 @@ func planOf(p *lookup.Plan) *qosproxyv1.Plan {
 			planned.Group = &group
 		}
 		planned.Groups, planned.Compared = positionsOf(k.Groups), k.Compared.String()
+		if planned.Comparison, err = explain.Comparison(planned.GetCompared()); err != nil {
+			return nil, err
+		}
 		out.Keys = append(out.Keys, planned)
 	}
 	for _, g := range p.Groups {
 		out.Groups = append(out.Groups, &qosproxyv1.PlannedGroup{Host: hostOf(g.Host), Keys: positionsOf(g.Keys)})
 	}
 	for _, h := range p.Hosts {
-		out.Hosts = append(out.Hosts, &qosproxyv1.PlannedHost{Host: hostOf(h.Host), Avoided: string(h.Avoided)})
+		avoidance, err := explain.Avoidance(h.Avoided)
+		if err != nil {
+			return nil, err
+		}
+		out.Hosts = append(out.Hosts, &qosproxyv1.PlannedHost{Host: hostOf(h.Host), Avoided: string(h.Avoided), Avoidance: avoidance})
 	}
 	out.Stressed, out.Quorum, out.Fallback = p.Stressed, p.Quorum, p.Fallback.String()
+	if out.FallbackComparison, err = explain.Comparison(out.GetFallback()); err != nil {
+		return nil, err
+	}
 	out.GroupSize = int32(min(p.Size.Keys, math.MaxInt32))
 	if p.Size.KeyCost > 0 {
 		out.StatementCost, out.KeyCost = durationpb.New(p.Size.StatementCost), durationpb.New(p.Size.KeyCost)
 	}
-	return out
+	return out, nil
 }
 
 func positionsOf(keys []int) []int32 {

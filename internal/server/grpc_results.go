@@ -8,6 +8,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
@@ -42,6 +43,7 @@ const (
 	resultError     = 2
 	resultRows      = 3
 	resultNextPage  = 4
+	resultReason    = 5
 	rowValues       = 1
 )
 
@@ -73,7 +75,7 @@ func (e *encoder) result(columns []schema.Column, r *partition.Result) {
 	if r.Status == partition.Found {
 		mark := len(e.buf)
 		if err := e.rows(columns, r.Rows); err != nil {
-			*r = partition.Result{Status: partition.Failed, Err: errUndecodable}
+			*r = partition.Unanswered(reasons.Undecodable, errUndecodable)
 			e.buf = e.buf[:mark]
 		}
 	}
@@ -83,6 +85,9 @@ func (e *encoder) result(columns []schema.Column, r *partition.Result) {
 	}
 	if r.NextPageToken != "" {
 		e.buf = appendBytes(e.buf, resultNextPage, []byte(r.NextPageToken))
+	}
+	if why := whyOf(r); why != reasons.None {
+		e.buf = appendVarint(e.buf, resultReason, uint64(why))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
@@ -25,7 +26,9 @@ func (g *grpcService) DescribeRing(ctx context.Context, in *qosproxyv1.DescribeR
 	// Nothing of a lookup waits for a ring, and one with its ranges has a hundred
 	// thousand entries and more: so one at a time; other callers retry.
 	if !g.describing.TryLock() {
-		return nil, withDetails(status.New(shed.grpc, "another ring is being described; retry in a moment"), outcomeDetails(shed)...)
+		busy := shed
+		busy.why = reasons.Busy
+		return nil, withDetails(status.New(busy.grpc, "another ring is being described; retry in a moment"), outcomeDetails(busy)...)
 	}
 	defer g.describing.Unlock()
 	out, err := ringOf(snapshot, in.GetKeyspace(), in.GetIncludeRanges(), identity.FromContext(ctx).Access)
@@ -51,7 +54,7 @@ func ringOf(r *ring.Ring, keyspace string, ranges bool, access *identity.Access)
 		if ok {
 			d.add(name, p)
 		} else if keyspace != "" {
-			return nil, &lookup.Error{Kind: lookup.ErrUnknownTable, Field: "keyspace", Message: r.PlacementError(name).Error()}
+			return nil, &lookup.Error{Reason: reasons.UnknownTable, Field: "keyspace", Message: r.PlacementError(name).Error()}
 		}
 	}
 	out := &qosproxyv1.DescribeRingResponse{Keyspaces: d.keyspaces}

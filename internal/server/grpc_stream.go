@@ -104,7 +104,7 @@ func (k *keyStream) send() ([]partition.Result, error) {
 		k.encode.buf = k.encode.buf[:0] // sent by the time the next key is answered
 		k.encode.result(k.req.Columns, &a.result)
 		attach(out, k.encode.buf)
-		results[a.key] = partition.Result{Status: a.result.Status, Bytes: a.result.Bytes, Err: a.result.Err}
+		results[a.key] = partition.Result{Status: a.result.Status, Bytes: a.result.Bytes, Reason: a.result.Reason, Err: a.result.Err}
 		if err := k.stream.Send(&qosproxyv1.StreamBatchGetResponse{Part: &qosproxyv1.StreamBatchGetResponse_Result{
 			Result: &qosproxyv1.StreamResult{Index: int32(a.key), Result: out}}}); err != nil {
 			return nil, err

@@ -2,11 +2,10 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
@@ -51,10 +50,10 @@ func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 func (s *Server) tapped(ctx context.Context, c *conn, method string) (context.Context, error) {
 	// gRPC answers by itself, out of reach of any handler.
 	if name, ok := strings.CutPrefix(method, "/"); !ok || !strings.Contains(name, "/") {
-		return ctx, status.Errorf(codes.Unimplemented, "malformed method name: %q", method)
+		return ctx, unknownMethod(fmt.Sprintf("malformed method name: %q", method))
 	}
 	if ctx.Err() != nil {
-		return ctx, status.FromContextError(ctx.Err()).Err()
+		return ctx, grpcError(ctx, ctx.Err())
 	}
 	ctx, err := s.identifyCall(ctx, method)
 	if err != nil {

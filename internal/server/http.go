@@ -15,6 +15,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/explain"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
@@ -68,7 +69,7 @@ func (s *Server) httpHandler() http.Handler {
 				s.serveKey(w, r, segments[1], segments[2], segments[3])
 			})
 		default:
-			writeError(w, httpError{status: http.StatusNotFound, code: lookup.CodeNotFound, message: "no such path; GET /openapi.json describes those there are"})
+			writeError(w, httpError{status: http.StatusNotFound, code: lookup.CodeNotFound, why: reasons.UnknownMethod, message: "no such path; GET /openapi.json describes those there are"})
 		}
 	})))
 }
@@ -154,21 +155,26 @@ func (s *Server) serveExplain(w http.ResponseWriter, r *http.Request, keyspace, 
 		writeError(w, errorOf(r, err))
 		return
 	}
+	out, err := planOf(plan)
+	if err != nil {
+		writeError(w, errorOf(r, err))
+		return
+	}
 	w.Header().Set("Cache-Control", "no-store")
-	writeValue(w, http.StatusOK, explain.NewPlan(planOf(plan)))
+	writeValue(w, http.StatusOK, explain.NewPlan(out))
 }
 
 // readBody reads the body of a request within its limit.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if kind := r.Header.Get("Content-Type"); kind != "" {
 		if media, _, err := mime.ParseMediaType(kind); err != nil || !isJSONMedia(media) {
-			return nil, httpError{status: http.StatusUnsupportedMediaType, code: "INVALID_ARGUMENT", field: "Content-Type",
+			return nil, httpError{status: http.StatusUnsupportedMediaType, code: lookup.CodeInvalidArgument, why: reasons.UnsupportedMedia, field: "Content-Type",
 				message: "the body must be application/json"}
 		}
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		w.Header().Set("Accept-Encoding", "identity")
-		return nil, httpError{status: http.StatusUnsupportedMediaType, code: "INVALID_ARGUMENT", field: "Content-Encoding",
+		return nil, httpError{status: http.StatusUnsupportedMediaType, code: lookup.CodeInvalidArgument, why: reasons.UnsupportedMedia, field: "Content-Encoding",
 			message: "the body must not be compressed"}
 	}
 	// What a client announces is not yet sent, so it is no reason to set the
@@ -183,7 +189,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 		return nil, gone
 	}
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return nil, httpError{status: http.StatusRequestEntityTooLarge, code: "INVALID_ARGUMENT", field: "body",
+		return nil, httpError{status: http.StatusRequestEntityTooLarge, code: lookup.CodeInvalidArgument, why: reasons.RequestTooLarge, field: "body",
 			message: "the body exceeds " + strconv.Itoa(s.cfg.MaxRequestBytes) + " bytes; send fewer keys"}
 	}
 	if err != nil {
@@ -348,7 +354,7 @@ func (s *Server) serveTables(w http.ResponseWriter, r *http.Request) {
 func writeValue(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		writeError(w, httpError{status: internal.http, code: internal.code, message: "the answer could not be written as JSON"})
+		writeError(w, httpError{status: internal.http, code: internal.code, why: internal.why, message: "the answer could not be written as JSON"})
 		return
 	}
 	writeJSON(w, status, append(body, '\n'))

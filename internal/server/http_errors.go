@@ -11,12 +11,14 @@ import (
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/incident"
 	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // httpError is an error as the HTTP listener answers with it.
 type httpError struct {
 	status         int
 	code           lookup.Code
+	why            reasons.Reason
 	field, message string
 	retry          time.Duration
 	// challenge is the WWW-Authenticate that a 401 must bring.
@@ -28,7 +30,7 @@ func (e httpError) Error() string { return e.message }
 
 // badRequest returns a 400 that names a field.
 func badRequest(field, message string) httpError {
-	return httpError{status: http.StatusBadRequest, code: refusals[lookup.ErrInvalid].code, field: field, message: message}
+	return httpError{status: http.StatusBadRequest, code: refusals[lookup.ErrInvalid].code, why: reasons.InvalidRequest, field: field, message: message}
 }
 
 // errorOf words the refusal of a request.
@@ -37,7 +39,7 @@ func errorOf(r *http.Request, err error) httpError {
 		return worded
 	}
 	o := outcomeOfError(r.Context(), err)
-	out := httpError{status: o.http, code: o.code, message: cmp.Or(messageOf(err), string(o.code)), retry: o.retry}
+	out := httpError{status: o.http, code: o.code, why: o.why, message: cmp.Or(messageOf(err), string(o.code)), retry: o.retry}
 	if refused, ok := errors.AsType[*lookup.Error](err); ok {
 		out.field, out.message = refused.Field, refused.Message
 	}
@@ -65,12 +67,13 @@ func (c *call) failHTTP(w http.ResponseWriter, r *http.Request, err error) {
 func writeError(w http.ResponseWriter, e httpError) {
 	type inner struct {
 		Code    lookup.Code `json:"code"`
+		Reason  string      `json:"reason"`
 		Message string      `json:"message"`
 		Field   string      `json:"field,omitempty"`
 	}
-	body, err := json.Marshal(map[string]inner{"error": {e.code, e.message, e.field}})
+	body, err := json.Marshal(map[string]inner{"error": {e.code, cmp.Or(e.why, reasons.Internal).String(), e.message, e.field}})
 	if err != nil {
-		body = []byte(`{"error":{"code":"INTERNAL","message":"the error could not be written as JSON"}}`)
+		body = []byte(`{"error":{"code":"INTERNAL","reason":"internal","message":"the error could not be written as JSON"}}`)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	setRetryAfter(w.Header(), e.retry)
@@ -91,7 +94,7 @@ func challenge(reason identity.Reason) string {
 
 func methodNotAllowed(w http.ResponseWriter, allowed string) {
 	w.Header().Set("Allow", allowed)
-	writeError(w, httpError{status: http.StatusMethodNotAllowed, code: refusals[lookup.ErrInvalid].code, field: "method",
+	writeError(w, httpError{status: http.StatusMethodNotAllowed, code: refusals[lookup.ErrInvalid].code, why: reasons.UnknownMethod, field: "method",
 		message: "this path takes " + allowed})
 }
 

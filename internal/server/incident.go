@@ -15,7 +15,7 @@ import (
 // incidentError is the status of a call that a panic has ended.
 func incidentError(e *incident.Error) error {
 	return withDetails(status.New(internal.grpc, e.Error()),
-		&errdetails.ErrorInfo{Reason: internal.reason, Domain: errorDomain, Metadata: map[string]string{"incident": e.ID}})
+		&errdetails.ErrorInfo{Reason: internal.reason, Domain: errorDomain, Metadata: map[string]string{"incident": e.ID, reasonKey: e.ClientReason().String()}})
 }
 
 // access logs one request at debug level, without its keys.
@@ -60,7 +60,7 @@ func (s *Server) guardHTTP(next http.Handler) http.Handler {
 			if recovered := recover(); recovered != nil {
 				failed := s.deps.Incidents.Record(ctx, "HTTP "+r.Method, recovered)
 				if rec.status == 0 {
-					writeError(rec, httpError{status: internal.http, code: internal.code, message: failed.Error()})
+					writeError(rec, httpError{status: internal.http, code: internal.code, why: internal.why, message: failed.Error()})
 				}
 			}
 			s.access(ctx, "HTTP "+r.Method, http.StatusText(rec.status), start)

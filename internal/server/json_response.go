@@ -9,6 +9,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
@@ -48,7 +49,7 @@ func appendResponse(dst []byte, req *lookup.Request, resp *lookup.Response, echo
 		}
 		mark := len(dst)
 		if dst, err = appendResult(dst, members, req.Columns, &resp.Results[i]); err != nil {
-			resp.Results[i] = partition.Result{Status: partition.Failed, Err: errUndecodable}
+			resp.Results[i] = partition.Unanswered(reasons.Undecodable, errUndecodable)
 			if dst, err = appendResult(dst[:mark], members, req.Columns, &resp.Results[i]); err != nil {
 				return dst, err
 			}
@@ -95,6 +96,11 @@ func appendResult(dst []byte, members [][]byte, columns []schema.Column, r *part
 	dst = append(dst, `,"status":"`...)
 	dst = append(dst, r.Status.String()...)
 	dst = append(dst, '"')
+	if why := whyOf(r); why != reasons.None {
+		dst = append(dst, `,"reason":"`...)
+		dst = append(dst, why.String()...)
+		dst = append(dst, '"')
+	}
 	if reason := reasonOf(r); reason != "" {
 		dst = append(dst, `,"error":`...)
 		dst = cqltype.AppendJSONString(dst, reason)

@@ -100,7 +100,7 @@ func shedResponse(req *lookup.Request, refusal *admission.Refusal, elapsed time.
 		Stats:   lookup.Stats{Keys: len(req.Keys), Refused: len(req.Keys), Elapsed: elapsed},
 	}
 	for i := range resp.Results {
-		resp.Results[i] = partition.Result{Status: partition.Shed, Err: refusal}
+		resp.Results[i] = partition.Unanswered(refusal.ClientReason(), refusal)
 	}
 	return resp
 }
@@ -121,8 +121,7 @@ func (c *call) resolve(ctx context.Context, p *parsedRequest) (*lookup.Request, 
 	}
 	// The service has the same rule; here it saves encoding a flood of keys.
 	if m := table.Settings.MaxKeys; m > 0 && p.keys > m {
-		return nil, lookup.Invalid("keys", "%d keys are more than the %d (max_keys) that one lookup of %s may ask; send several lookups",
-			p.keys, m, table.Schema)
+		return nil, lookup.TooManyKeys(p.keys, m, table.Schema)
 	}
 	slice, level, err := p.rows(table)
 	if err != nil {

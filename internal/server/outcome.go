@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/memory"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // outcome is what clients and metrics see of how a request ended.
@@ -25,6 +27,9 @@ type outcome struct {
 	code lookup.Code
 	// reason is the google.rpc.ErrorInfo reason.
 	reason string
+	// why is the cause in one word, of which a reason may have several; None where every
+	// key or the error itself says it.
+	why reasons.Reason
 	// retry is how long to wait before asking again; 0 where that is no remedy
 	// or depends on the client's own deadline.
 	retry time.Duration
@@ -32,28 +37,28 @@ type outcome struct {
 
 // The one table: how a request ends for gRPC, for HTTP and in metrics.
 var (
-	answered  = outcome{codes.OK, http.StatusOK, lookup.CodeOK, "", 0}
-	partial   = outcome{codes.OK, http.StatusOK, lookup.CodePartial, "", 0}
-	agreed    = outcome{codes.OK, http.StatusOK, lookup.CodePartialOK, "", 0}
-	cancelled = outcome{codes.Canceled, 499, lookup.CodeCancelled, "CANCELLED", 0}
-	expired   = outcome{codes.DeadlineExceeded, http.StatusGatewayTimeout, lookup.CodeDeadlineExceeded, "TIMED_OUT", 0}
-	internal  = outcome{codes.Internal, http.StatusInternalServerError, lookup.CodeInternal, "INTERNAL", 0}
+	answered  = outcome{codes.OK, http.StatusOK, lookup.CodeOK, "", reasons.None, 0}
+	partial   = outcome{codes.OK, http.StatusOK, lookup.CodePartial, "", reasons.None, 0}
+	agreed    = outcome{codes.OK, http.StatusOK, lookup.CodePartialOK, "", reasons.None, 0}
+	cancelled = outcome{codes.Canceled, 499, lookup.CodeCancelled, "CANCELLED", reasons.Cancelled, 0}
+	expired   = outcome{codes.DeadlineExceeded, http.StatusGatewayTimeout, lookup.CodeDeadlineExceeded, "TIMED_OUT", reasons.Deadline, 0}
+	internal  = outcome{codes.Internal, http.StatusInternalServerError, lookup.CodeInternal, "INTERNAL", reasons.Internal, 0}
 	// shed is of hosts that have too much in-flight; when it was admission that
 	// refused the lookup, that says when to come back.
-	shed = outcome{codes.ResourceExhausted, http.StatusTooManyRequests, lookup.CodeResourceExhausted, "SHED", 100 * time.Millisecond}
+	shed = outcome{codes.ResourceExhausted, http.StatusTooManyRequests, lookup.CodeResourceExhausted, "SHED", reasons.None, 100 * time.Millisecond}
 
 	// outOfMemory is of requests and answers for which there is no memory, and slowRequest
 	// of requests that took too long to arrive.
-	outOfMemory = outcome{codes.ResourceExhausted, http.StatusTooManyRequests, lookup.CodeResourceExhausted, "MEMORY", time.Second}
-	slowRequest = outcome{codes.DeadlineExceeded, http.StatusRequestTimeout, lookup.CodeDeadlineExceeded, "REQUEST_TIMEOUT", 0}
+	outOfMemory = outcome{codes.ResourceExhausted, http.StatusTooManyRequests, lookup.CodeResourceExhausted, "MEMORY", reasons.Memory, time.Second}
+	slowRequest = outcome{codes.DeadlineExceeded, http.StatusRequestTimeout, lookup.CodeDeadlineExceeded, "REQUEST_TIMEOUT", reasons.RequestTimeout, 0}
 
 	// refusals are the requests refused as a whole, by the kind of their error.
 	refusals = map[error]outcome{
-		lookup.ErrInvalid:           {codes.InvalidArgument, http.StatusBadRequest, lookup.CodeInvalidArgument, "INVALID_REQUEST", 0},
-		identity.ErrUnauthenticated: {codes.Unauthenticated, http.StatusUnauthorized, lookup.CodeUnauthenticated, "UNAUTHENTICATED", 0},
-		lookup.ErrUnknownTable:      {codes.NotFound, http.StatusNotFound, lookup.CodeNotFound, "UNKNOWN_TABLE", 0},
-		lookup.ErrForbidden:         {codes.PermissionDenied, http.StatusForbidden, lookup.CodePermissionDenied, "FORBIDDEN", 0},
-		lookup.ErrNotReady:          {codes.Unavailable, http.StatusServiceUnavailable, lookup.CodeUnavailable, "NOT_READY", time.Second},
+		lookup.ErrInvalid:           {codes.InvalidArgument, http.StatusBadRequest, lookup.CodeInvalidArgument, "INVALID_REQUEST", reasons.None, 0},
+		identity.ErrUnauthenticated: {codes.Unauthenticated, http.StatusUnauthorized, lookup.CodeUnauthenticated, "UNAUTHENTICATED", reasons.None, 0},
+		lookup.ErrUnknownTable:      {codes.NotFound, http.StatusNotFound, lookup.CodeNotFound, "UNKNOWN_TABLE", reasons.None, 0},
+		lookup.ErrForbidden:         {codes.PermissionDenied, http.StatusForbidden, lookup.CodePermissionDenied, "FORBIDDEN", reasons.None, 0},
+		lookup.ErrNotReady:          {codes.Unavailable, http.StatusServiceUnavailable, lookup.CodeUnavailable, "NOT_READY", reasons.None, time.Second},
 	}
 
 	// unanswered are the lookups of which no key was answered. The first status
@@ -64,10 +69,10 @@ var (
 		outcome
 	}{
 		{partition.Shed, shed},
-		{partition.Unavailable, outcome{codes.Unavailable, http.StatusServiceUnavailable, lookup.CodeUnavailable, "UNAVAILABLE", time.Second}},
+		{partition.Unavailable, outcome{codes.Unavailable, http.StatusServiceUnavailable, lookup.CodeUnavailable, "UNAVAILABLE", reasons.None, time.Second}},
 		{partition.TimedOut, expired},
-		{partition.Failed, outcome{codes.Unavailable, http.StatusServiceUnavailable, lookup.CodeUnavailable, "FAILED", 0}},
-		{partition.TooLarge, outcome{codes.FailedPrecondition, http.StatusRequestEntityTooLarge, lookup.CodeFailedPrecondition, "TOO_LARGE", 0}},
+		{partition.Failed, outcome{codes.Unavailable, http.StatusServiceUnavailable, lookup.CodeUnavailable, "FAILED", reasons.None, 0}},
+		{partition.TooLarge, outcome{codes.FailedPrecondition, http.StatusRequestEntityTooLarge, lookup.CodeFailedPrecondition, "TOO_LARGE", reasons.None, 0}},
 	}
 )
 
@@ -84,6 +89,13 @@ func (o outcome) deciding() partition.Status {
 
 // outcomeOfError returns the outcome of a request that was refused with err.
 func outcomeOfError(ctx context.Context, err error) outcome {
+	o := kindOfError(ctx, err)
+	o.why = cmp.Or(reasons.Of(err), o.why, reasons.Internal)
+	return o
+}
+
+// kindOfError is outcomeOfError without what the error itself says of its cause.
+func kindOfError(ctx context.Context, err error) outcome {
 	for kind, o := range refusals {
 		if errors.Is(err, kind) {
 			return o
@@ -135,13 +147,15 @@ func messageOf(err error) string {
 
 // outcomeOf returns the outcome of a lookup from what became of its keys.
 func outcomeOf(ctx context.Context, results []partition.Result) outcome {
-	var seen [8]bool
+	var first [8]*partition.Result
 	good, asAgreed := 0, true
 	for i := range results {
 		if results[i].Status.Answered() {
 			good++
 		} else {
-			seen[results[i].Status&7] = true
+			if s := results[i].Status & 7; first[s] == nil {
+				first[s] = &results[i]
+			}
 			asAgreed = asAgreed && lookup.Agreed(&results[i])
 		}
 	}
@@ -156,8 +170,10 @@ func outcomeOf(ctx context.Context, results []partition.Result) outcome {
 		return partial
 	}
 	for _, u := range unanswered {
-		if seen[u.status] {
-			return u.outcome
+		if r := first[u.status]; r != nil {
+			o := u.outcome
+			o.why = whyOf(r)
+			return o
 		}
 	}
 	return internal
@@ -169,7 +185,17 @@ func unprocessed(s partition.Status) bool {
 	return s == partition.TimedOut || s == partition.Unavailable || s == partition.Shed
 }
 
-// reasonOf returns why a key was not answered, for the client.
+// whyOf returns the word for why a key was not answered, None when it was. A result
+// without one was not made by partition.Unanswered: that is a fault of the proxy, as this
+// tells.
+func whyOf(r *partition.Result) reasons.Reason {
+	if r.Status.Answered() {
+		return reasons.None
+	}
+	return cmp.Or(r.Reason, reasons.Internal)
+}
+
+// reasonOf returns why a key was not answered in a sentence for the client.
 func reasonOf(r *partition.Result) string {
 	switch {
 	case r.Status.Answered():

@@ -17,6 +17,7 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // problem is an error as both listeners say it.
@@ -227,7 +228,7 @@ func TestARefusalOfTheServiceReachesBothDoors(t *testing.T) {
 		http  int
 		retry bool
 	}{
-		"not ready":  {&lookup.Error{Kind: lookup.ErrNotReady, Message: "no cluster yet"}, codes.Unavailable, 503, true},
+		"not ready":  {&lookup.Error{Reason: reasons.NotReady, Message: "no cluster yet"}, codes.Unavailable, 503, true},
 		"a surprise": {context.DeadlineExceeded, codes.Internal, 500, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,12 +18,13 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // The results of keys that the client had agreed to do without.
 var (
-	notWaitedFor = partition.Result{Status: partition.TimedOut, Err: fmt.Errorf("%w of 20ms with 1 of 2 keys", lookup.ErrSoftDeadline)}
-	notRead      = partition.Result{Status: partition.Shed, Err: lookup.ErrOptionalShed}
+	notWaitedFor = partition.Unanswered(reasons.SoftDeadline, fmt.Errorf("%w of 20ms with 1 of 2 keys", lookup.ErrSoftDeadline))
+	notRead      = partition.Unanswered(reasons.Optional, lookup.ErrOptionalShed)
 )
 
 func TestWhatTheClientAgreedToIsNoLoss(t *testing.T) {

@@ -277,6 +277,365 @@ func (KeyStatus) EnumDescriptor() ([]byte, []int) {
 	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{3}
 }
 
+// Reason is why a key was not answered, or why a request was refused as a whole, in one
+// word. JSON has the name in lower case without its prefix, such as soft_deadline. New
+// words may be added; take one that you do not know by the status of the key, or by the
+// code of the error. api/reasons.md says of each what to do.
+type Reason int32
+
+const (
+	// The key was answered.
+	Reason_REASON_UNSPECIFIED Reason = 0
+	// The lookup ended at its soft deadline, or past it, with the keys that it needed.
+	Reason_REASON_SOFT_DEADLINE Reason = 1
+	// No replica answered before the deadline.
+	Reason_REASON_DEADLINE Reason = 2
+	// The replicas gave up waiting for each other.
+	Reason_REASON_REPLICA_TIMEOUT Reason = 3
+	// The caller hung up before a replica answered.
+	Reason_REASON_CANCELLED Reason = 4
+	// The ring knows no replica of the key.
+	Reason_REASON_NO_REPLICA Reason = 5
+	// No replica of the key could be reached.
+	Reason_REASON_UNREACHABLE Reason = 6
+	// Too few replicas are alive for the consistency level.
+	Reason_REASON_TOO_FEW_REPLICAS Reason = 7
+	// The key is optional, and was shed for the sake of others.
+	Reason_REASON_OPTIONAL Reason = 8
+	// The client has as many lookups in-flight as it may.
+	Reason_REASON_CLIENT_CONCURRENCY Reason = 9
+	// The client has used up its keys per second.
+	Reason_REASON_CLIENT_RATE Reason = 10
+	// Lookups of the table are too slow, and those of this priority give way.
+	Reason_REASON_BROWN_OUT Reason = 11
+	// Lookups of this table and size need longer than was left.
+	Reason_REASON_DEADLINE_TOO_SHORT Reason = 12
+	// The proxy has as much in-flight as the hosts keep up with.
+	Reason_REASON_OVERLOAD Reason = 13
+	// Requests and answers take all the memory of the proxy that they may.
+	Reason_REASON_MEMORY Reason = 14
+	// The replicas of the key have too many reads outstanding to be asked.
+	Reason_REASON_HOSTS_FULL Reason = 15
+	// The replicas of the key refused more work.
+	Reason_REASON_HOSTS_OVERLOADED Reason = 16
+	// The key has more rows than one lookup returns of it.
+	Reason_REASON_TOO_MANY_ROWS Reason = 17
+	// The rows of the key alone exceed the bytes of an answer.
+	Reason_REASON_TOO_MANY_BYTES Reason = 18
+	// The rows did not fit into the answer beside those of other keys.
+	Reason_REASON_ANSWER_FULL Reason = 19
+	// The partition exceeds what a host reads or sends at once.
+	Reason_REASON_PARTITION_TOO_LARGE Reason = 20
+	// Every replica that was asked failed to read the key.
+	Reason_REASON_READ_FAILURE Reason = 21
+	// A replica met too many tombstones in the partition.
+	Reason_REASON_TOMBSTONES Reason = 22
+	// The hosts refused the query; the schema may have changed.
+	Reason_REASON_QUERY_REFUSED Reason = 23
+	// Every replica that was asked failed for another reason.
+	Reason_REASON_HOST_ERROR Reason = 24
+	// A cell is not a valid value of its type.
+	Reason_REASON_UNDECODABLE Reason = 25
+	// A fault of the proxy; the message has an incident id that is also in its log.
+	Reason_REASON_INTERNAL Reason = 26
+	// The request breaks a rule.
+	Reason_REASON_INVALID_REQUEST Reason = 27
+	// The request has more keys than one lookup may ask.
+	Reason_REASON_TOO_MANY_KEYS Reason = 28
+	// The body of the request exceeds the bytes that are read.
+	Reason_REASON_REQUEST_TOO_LARGE Reason = 29
+	// The body of the request is compressed, or not JSON.
+	Reason_REASON_UNSUPPORTED_MEDIA Reason = 30
+	// There is no such path or method.
+	Reason_REASON_UNKNOWN_METHOD Reason = 31
+	// The request took too long to arrive, or its answer to be read.
+	Reason_REASON_REQUEST_TIMEOUT Reason = 32
+	// It is not known who sent the request.
+	Reason_REASON_UNAUTHENTICATED Reason = 33
+	// The client may not read the table, or any of the keyspace.
+	Reason_REASON_FORBIDDEN_TABLE Reason = 34
+	// The client may not read a column that the request names or needs.
+	Reason_REASON_FORBIDDEN_COLUMN Reason = 35
+	// The consistency level may not be asked of the table.
+	Reason_REASON_FORBIDDEN_LEVEL Reason = 36
+	// The cluster has no such table, or no such keyspace.
+	Reason_REASON_UNKNOWN_TABLE Reason = 37
+	// The proxy does not know the cluster yet.
+	Reason_REASON_NOT_READY Reason = 38
+	// The proxy does not know who holds the keys of the keyspace.
+	Reason_REASON_NO_PLACEMENT Reason = 39
+	// Most calls of the connection were reset as soon as they were begun.
+	Reason_REASON_RESETS Reason = 40
+	// Another ring is being described.
+	Reason_REASON_BUSY Reason = 41
+)
+
+// Enum value maps for Reason.
+var (
+	Reason_name = map[int32]string{
+		0:  "REASON_UNSPECIFIED",
+		1:  "REASON_SOFT_DEADLINE",
+		2:  "REASON_DEADLINE",
+		3:  "REASON_REPLICA_TIMEOUT",
+		4:  "REASON_CANCELLED",
+		5:  "REASON_NO_REPLICA",
+		6:  "REASON_UNREACHABLE",
+		7:  "REASON_TOO_FEW_REPLICAS",
+		8:  "REASON_OPTIONAL",
+		9:  "REASON_CLIENT_CONCURRENCY",
+		10: "REASON_CLIENT_RATE",
+		11: "REASON_BROWN_OUT",
+		12: "REASON_DEADLINE_TOO_SHORT",
+		13: "REASON_OVERLOAD",
+		14: "REASON_MEMORY",
+		15: "REASON_HOSTS_FULL",
+		16: "REASON_HOSTS_OVERLOADED",
+		17: "REASON_TOO_MANY_ROWS",
+		18: "REASON_TOO_MANY_BYTES",
+		19: "REASON_ANSWER_FULL",
+		20: "REASON_PARTITION_TOO_LARGE",
+		21: "REASON_READ_FAILURE",
+		22: "REASON_TOMBSTONES",
+		23: "REASON_QUERY_REFUSED",
+		24: "REASON_HOST_ERROR",
+		25: "REASON_UNDECODABLE",
+		26: "REASON_INTERNAL",
+		27: "REASON_INVALID_REQUEST",
+		28: "REASON_TOO_MANY_KEYS",
+		29: "REASON_REQUEST_TOO_LARGE",
+		30: "REASON_UNSUPPORTED_MEDIA",
+		31: "REASON_UNKNOWN_METHOD",
+		32: "REASON_REQUEST_TIMEOUT",
+		33: "REASON_UNAUTHENTICATED",
+		34: "REASON_FORBIDDEN_TABLE",
+		35: "REASON_FORBIDDEN_COLUMN",
+		36: "REASON_FORBIDDEN_LEVEL",
+		37: "REASON_UNKNOWN_TABLE",
+		38: "REASON_NOT_READY",
+		39: "REASON_NO_PLACEMENT",
+		40: "REASON_RESETS",
+		41: "REASON_BUSY",
+	}
+	Reason_value = map[string]int32{
+		"REASON_UNSPECIFIED":         0,
+		"REASON_SOFT_DEADLINE":       1,
+		"REASON_DEADLINE":            2,
+		"REASON_REPLICA_TIMEOUT":     3,
+		"REASON_CANCELLED":           4,
+		"REASON_NO_REPLICA":          5,
+		"REASON_UNREACHABLE":         6,
+		"REASON_TOO_FEW_REPLICAS":    7,
+		"REASON_OPTIONAL":            8,
+		"REASON_CLIENT_CONCURRENCY":  9,
+		"REASON_CLIENT_RATE":         10,
+		"REASON_BROWN_OUT":           11,
+		"REASON_DEADLINE_TOO_SHORT":  12,
+		"REASON_OVERLOAD":            13,
+		"REASON_MEMORY":              14,
+		"REASON_HOSTS_FULL":          15,
+		"REASON_HOSTS_OVERLOADED":    16,
+		"REASON_TOO_MANY_ROWS":       17,
+		"REASON_TOO_MANY_BYTES":      18,
+		"REASON_ANSWER_FULL":         19,
+		"REASON_PARTITION_TOO_LARGE": 20,
+		"REASON_READ_FAILURE":        21,
+		"REASON_TOMBSTONES":          22,
+		"REASON_QUERY_REFUSED":       23,
+		"REASON_HOST_ERROR":          24,
+		"REASON_UNDECODABLE":         25,
+		"REASON_INTERNAL":            26,
+		"REASON_INVALID_REQUEST":     27,
+		"REASON_TOO_MANY_KEYS":       28,
+		"REASON_REQUEST_TOO_LARGE":   29,
+		"REASON_UNSUPPORTED_MEDIA":   30,
+		"REASON_UNKNOWN_METHOD":      31,
+		"REASON_REQUEST_TIMEOUT":     32,
+		"REASON_UNAUTHENTICATED":     33,
+		"REASON_FORBIDDEN_TABLE":     34,
+		"REASON_FORBIDDEN_COLUMN":    35,
+		"REASON_FORBIDDEN_LEVEL":     36,
+		"REASON_UNKNOWN_TABLE":       37,
+		"REASON_NOT_READY":           38,
+		"REASON_NO_PLACEMENT":        39,
+		"REASON_RESETS":              40,
+		"REASON_BUSY":                41,
+	}
+)
+
+func (x Reason) Enum() *Reason {
+	p := new(Reason)
+	*p = x
+	return p
+}
+
+func (x Reason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Reason) Descriptor() protoreflect.EnumDescriptor {
+	return file_qosproxy_v1_qosproxy_proto_enumTypes[4].Descriptor()
+}
+
+func (Reason) Type() protoreflect.EnumType {
+	return &file_qosproxy_v1_qosproxy_proto_enumTypes[4]
+}
+
+func (x Reason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Reason.Descriptor instead.
+func (Reason) EnumDescriptor() ([]byte, []int) {
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{4}
+}
+
+// Avoidance is why a host is asked only for keys that have no other replica.
+type Avoidance int32
+
+const (
+	// The host is not avoided.
+	Avoidance_AVOIDANCE_UNSPECIFIED Avoidance = 0
+	// An answer of it is late.
+	Avoidance_AVOIDANCE_SUSPECT Avoidance = 1
+	// It answers nothing while others do.
+	Avoidance_AVOIDANCE_STALLED Avoidance = 2
+	// It was suspect or ejected, and must answer probes first.
+	Avoidance_AVOIDANCE_PROBING Avoidance = 3
+	// It failed again and again.
+	Avoidance_AVOIDANCE_EJECTED Avoidance = 4
+	// As many of its answers are outstanding as may be.
+	Avoidance_AVOIDANCE_FULL Avoidance = 5
+)
+
+// Enum value maps for Avoidance.
+var (
+	Avoidance_name = map[int32]string{
+		0: "AVOIDANCE_UNSPECIFIED",
+		1: "AVOIDANCE_SUSPECT",
+		2: "AVOIDANCE_STALLED",
+		3: "AVOIDANCE_PROBING",
+		4: "AVOIDANCE_EJECTED",
+		5: "AVOIDANCE_FULL",
+	}
+	Avoidance_value = map[string]int32{
+		"AVOIDANCE_UNSPECIFIED": 0,
+		"AVOIDANCE_SUSPECT":     1,
+		"AVOIDANCE_STALLED":     2,
+		"AVOIDANCE_PROBING":     3,
+		"AVOIDANCE_EJECTED":     4,
+		"AVOIDANCE_FULL":        5,
+	}
+)
+
+func (x Avoidance) Enum() *Avoidance {
+	p := new(Avoidance)
+	*p = x
+	return p
+}
+
+func (x Avoidance) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Avoidance) Descriptor() protoreflect.EnumDescriptor {
+	return file_qosproxy_v1_qosproxy_proto_enumTypes[5].Descriptor()
+}
+
+func (Avoidance) Type() protoreflect.EnumType {
+	return &file_qosproxy_v1_qosproxy_proto_enumTypes[5]
+}
+
+func (x Avoidance) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Avoidance.Descriptor instead.
+func (Avoidance) EnumDescriptor() ([]byte, []int) {
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{5}
+}
+
+// Comparison is what the replicas of a key told together, when they were asked for their
+// own data, or why the key was read through a coordinator instead.
+type Comparison int32
+
+const (
+	// The replicas were not compared.
+	Comparison_COMPARISON_UNSPECIFIED Comparison = 0
+	// A quorum of them gave the same answer.
+	Comparison_COMPARISON_MATCHED Comparison = 1
+	// The answers differ, in a cell or in when it was written.
+	Comparison_COMPARISON_MISMATCHED Comparison = 2
+	// The answers agree that a row or a cell is not there, which may hide a deletion.
+	Comparison_COMPARISON_FALLBACK_ABSENT Comparison = 3
+	// An answer was larger than the limits of a sub-query.
+	Comparison_COMPARISON_FALLBACK_SIZE Comparison = 4
+	// CQL does not tell when some column was written, or which rows were deleted.
+	Comparison_COMPARISON_FALLBACK_COLUMNS Comparison = 5
+	// Ownership is changing, or has changed a moment ago.
+	Comparison_COMPARISON_FALLBACK_RING Comparison = 6
+	// A host cannot be made to answer from its own disk alone.
+	Comparison_COMPARISON_FALLBACK_REFUSED Comparison = 7
+	// Fewer replicas than a quorum are known or have answered.
+	Comparison_COMPARISON_FALLBACK_REPLICAS Comparison = 8
+	// So many keys had to be read again that asking the replicas does not pay.
+	Comparison_COMPARISON_FALLBACK_SHARE Comparison = 9
+)
+
+// Enum value maps for Comparison.
+var (
+	Comparison_name = map[int32]string{
+		0: "COMPARISON_UNSPECIFIED",
+		1: "COMPARISON_MATCHED",
+		2: "COMPARISON_MISMATCHED",
+		3: "COMPARISON_FALLBACK_ABSENT",
+		4: "COMPARISON_FALLBACK_SIZE",
+		5: "COMPARISON_FALLBACK_COLUMNS",
+		6: "COMPARISON_FALLBACK_RING",
+		7: "COMPARISON_FALLBACK_REFUSED",
+		8: "COMPARISON_FALLBACK_REPLICAS",
+		9: "COMPARISON_FALLBACK_SHARE",
+	}
+	Comparison_value = map[string]int32{
+		"COMPARISON_UNSPECIFIED":       0,
+		"COMPARISON_MATCHED":           1,
+		"COMPARISON_MISMATCHED":        2,
+		"COMPARISON_FALLBACK_ABSENT":   3,
+		"COMPARISON_FALLBACK_SIZE":     4,
+		"COMPARISON_FALLBACK_COLUMNS":  5,
+		"COMPARISON_FALLBACK_RING":     6,
+		"COMPARISON_FALLBACK_REFUSED":  7,
+		"COMPARISON_FALLBACK_REPLICAS": 8,
+		"COMPARISON_FALLBACK_SHARE":    9,
+	}
+)
+
+func (x Comparison) Enum() *Comparison {
+	p := new(Comparison)
+	*p = x
+	return p
+}
+
+func (x Comparison) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Comparison) Descriptor() protoreflect.EnumDescriptor {
+	return file_qosproxy_v1_qosproxy_proto_enumTypes[6].Descriptor()
+}
+
+func (Comparison) Type() protoreflect.EnumType {
+	return &file_qosproxy_v1_qosproxy_proto_enumTypes[6]
+}
+
+func (x Comparison) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Comparison.Descriptor instead.
+func (Comparison) EnumDescriptor() ([]byte, []int) {
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{6}
+}
+
 // AttemptKind is why a sub-query was sent.
 type AttemptKind int32
 
@@ -326,11 +685,11 @@ func (x AttemptKind) String() string {
 }
 
 func (AttemptKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_qosproxy_v1_qosproxy_proto_enumTypes[4].Descriptor()
+	return file_qosproxy_v1_qosproxy_proto_enumTypes[7].Descriptor()
 }
 
 func (AttemptKind) Type() protoreflect.EnumType {
-	return &file_qosproxy_v1_qosproxy_proto_enumTypes[4]
+	return &file_qosproxy_v1_qosproxy_proto_enumTypes[7]
 }
 
 func (x AttemptKind) Number() protoreflect.EnumNumber {
@@ -339,7 +698,7 @@ func (x AttemptKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AttemptKind.Descriptor instead.
 func (AttemptKind) EnumDescriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{4}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{7}
 }
 
 // AttemptOutcome is what became of a sub-query.
@@ -391,11 +750,11 @@ func (x AttemptOutcome) String() string {
 }
 
 func (AttemptOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_qosproxy_v1_qosproxy_proto_enumTypes[5].Descriptor()
+	return file_qosproxy_v1_qosproxy_proto_enumTypes[8].Descriptor()
 }
 
 func (AttemptOutcome) Type() protoreflect.EnumType {
-	return &file_qosproxy_v1_qosproxy_proto_enumTypes[5]
+	return &file_qosproxy_v1_qosproxy_proto_enumTypes[8]
 }
 
 func (x AttemptOutcome) Number() protoreflect.EnumNumber {
@@ -404,7 +763,157 @@ func (x AttemptOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AttemptOutcome.Descriptor instead.
 func (AttemptOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{5}
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{8}
+}
+
+// AttemptError is why a sub-query failed.
+type AttemptError int32
+
+const (
+	// It did not.
+	AttemptError_ATTEMPT_ERROR_UNSPECIFIED AttemptError = 0
+	// The request never reached the host: no connection, or no free stream of one.
+	AttemptError_ATTEMPT_ERROR_UNREACHABLE AttemptError = 1
+	// The connection broke while waiting.
+	AttemptError_ATTEMPT_ERROR_DISCONNECTED AttemptError = 2
+	// The host saw too few live replicas for the consistency level.
+	AttemptError_ATTEMPT_ERROR_UNAVAILABLE AttemptError = 3
+	// The host gave up waiting for replicas.
+	AttemptError_ATTEMPT_ERROR_TIMEOUT AttemptError = 4
+	// The host refused work, or is bootstrapping.
+	AttemptError_ATTEMPT_ERROR_OVERLOADED AttemptError = 5
+	// A replica failed to read.
+	AttemptError_ATTEMPT_ERROR_READ_FAILURE AttemptError = 6
+	// The host refused the query itself.
+	AttemptError_ATTEMPT_ERROR_INVALID AttemptError = 7
+	// Any other error.
+	AttemptError_ATTEMPT_ERROR_OTHER AttemptError = 8
+	// Ownership is changing, so that the host does not tell its own data.
+	AttemptError_ATTEMPT_ERROR_RING AttemptError = 9
+	// The host cannot be made to tell its own data.
+	AttemptError_ATTEMPT_ERROR_REFUSED AttemptError = 10
+	// The own data of the host may need several pages.
+	AttemptError_ATTEMPT_ERROR_SIZE AttemptError = 11
+)
+
+// Enum value maps for AttemptError.
+var (
+	AttemptError_name = map[int32]string{
+		0:  "ATTEMPT_ERROR_UNSPECIFIED",
+		1:  "ATTEMPT_ERROR_UNREACHABLE",
+		2:  "ATTEMPT_ERROR_DISCONNECTED",
+		3:  "ATTEMPT_ERROR_UNAVAILABLE",
+		4:  "ATTEMPT_ERROR_TIMEOUT",
+		5:  "ATTEMPT_ERROR_OVERLOADED",
+		6:  "ATTEMPT_ERROR_READ_FAILURE",
+		7:  "ATTEMPT_ERROR_INVALID",
+		8:  "ATTEMPT_ERROR_OTHER",
+		9:  "ATTEMPT_ERROR_RING",
+		10: "ATTEMPT_ERROR_REFUSED",
+		11: "ATTEMPT_ERROR_SIZE",
+	}
+	AttemptError_value = map[string]int32{
+		"ATTEMPT_ERROR_UNSPECIFIED":  0,
+		"ATTEMPT_ERROR_UNREACHABLE":  1,
+		"ATTEMPT_ERROR_DISCONNECTED": 2,
+		"ATTEMPT_ERROR_UNAVAILABLE":  3,
+		"ATTEMPT_ERROR_TIMEOUT":      4,
+		"ATTEMPT_ERROR_OVERLOADED":   5,
+		"ATTEMPT_ERROR_READ_FAILURE": 6,
+		"ATTEMPT_ERROR_INVALID":      7,
+		"ATTEMPT_ERROR_OTHER":        8,
+		"ATTEMPT_ERROR_RING":         9,
+		"ATTEMPT_ERROR_REFUSED":      10,
+		"ATTEMPT_ERROR_SIZE":         11,
+	}
+)
+
+func (x AttemptError) Enum() *AttemptError {
+	p := new(AttemptError)
+	*p = x
+	return p
+}
+
+func (x AttemptError) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AttemptError) Descriptor() protoreflect.EnumDescriptor {
+	return file_qosproxy_v1_qosproxy_proto_enumTypes[9].Descriptor()
+}
+
+func (AttemptError) Type() protoreflect.EnumType {
+	return &file_qosproxy_v1_qosproxy_proto_enumTypes[9]
+}
+
+func (x AttemptError) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AttemptError.Descriptor instead.
+func (AttemptError) EnumDescriptor() ([]byte, []int) {
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{9}
+}
+
+// NotHedged is why the keys of a late sub-query were not asked of other replicas.
+type NotHedged int32
+
+const (
+	// They were, or it was not late.
+	NotHedged_NOT_HEDGED_UNSPECIFIED NotHedged = 0
+	// The hedge budget was spent.
+	NotHedged_NOT_HEDGED_BUDGET NotHedged = 1
+	// So much was late that hedges would have added to it.
+	NotHedged_NOT_HEDGED_LOAD NotHedged = 2
+	// Too little time was left.
+	NotHedged_NOT_HEDGED_DEADLINE NotHedged = 3
+	// Every other replica had been asked, or had too many answers outstanding.
+	NotHedged_NOT_HEDGED_REPLICAS NotHedged = 4
+)
+
+// Enum value maps for NotHedged.
+var (
+	NotHedged_name = map[int32]string{
+		0: "NOT_HEDGED_UNSPECIFIED",
+		1: "NOT_HEDGED_BUDGET",
+		2: "NOT_HEDGED_LOAD",
+		3: "NOT_HEDGED_DEADLINE",
+		4: "NOT_HEDGED_REPLICAS",
+	}
+	NotHedged_value = map[string]int32{
+		"NOT_HEDGED_UNSPECIFIED": 0,
+		"NOT_HEDGED_BUDGET":      1,
+		"NOT_HEDGED_LOAD":        2,
+		"NOT_HEDGED_DEADLINE":    3,
+		"NOT_HEDGED_REPLICAS":    4,
+	}
+)
+
+func (x NotHedged) Enum() *NotHedged {
+	p := new(NotHedged)
+	*p = x
+	return p
+}
+
+func (x NotHedged) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (NotHedged) Descriptor() protoreflect.EnumDescriptor {
+	return file_qosproxy_v1_qosproxy_proto_enumTypes[10].Descriptor()
+}
+
+func (NotHedged) Type() protoreflect.EnumType {
+	return &file_qosproxy_v1_qosproxy_proto_enumTypes[10]
+}
+
+func (x NotHedged) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use NotHedged.Descriptor instead.
+func (NotHedged) EnumDescriptor() ([]byte, []int) {
+	return file_qosproxy_v1_qosproxy_proto_rawDescGZIP(), []int{10}
 }
 
 // BatchGetRequest asks for the rows of many partitions of one table.
@@ -1867,6 +2376,8 @@ type KeyResult struct {
 	// these. It is valid for as long as the table has these clustering columns, at every
 	// proxy of the cluster.
 	NextPageToken string `protobuf:"bytes,4,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Why the key was not answered, in one word; unspecified when it was.
+	Reason        Reason `protobuf:"varint,5,opt,name=reason,proto3,enum=qosproxy.v1.Reason" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1927,6 +2438,13 @@ func (x *KeyResult) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *KeyResult) GetReason() Reason {
+	if x != nil {
+		return x.Reason
+	}
+	return Reason_REASON_UNSPECIFIED
 }
 
 // Row is one row of a partition.
@@ -2175,9 +2693,11 @@ type Plan struct {
 	Quorum bool `protobuf:"varint,8,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	// Why all keys are read through coordinators although the table has
 	// quorum_reads: replicas, such as fallback_ring; empty otherwise.
-	Fallback      string `protobuf:"bytes,9,opt,name=fallback,proto3" json:"fallback,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Fallback string `protobuf:"bytes,9,opt,name=fallback,proto3" json:"fallback,omitempty"`
+	// The same as an enum.
+	FallbackComparison Comparison `protobuf:"varint,10,opt,name=fallback_comparison,json=fallbackComparison,proto3,enum=qosproxy.v1.Comparison" json:"fallback_comparison,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
@@ -2273,6 +2793,13 @@ func (x *Plan) GetFallback() string {
 	return ""
 }
 
+func (x *Plan) GetFallbackComparison() Comparison {
+	if x != nil {
+		return x.FallbackComparison
+	}
+	return Comparison_COMPARISON_UNSPECIFIED
+}
+
 // PlannedHost is a replica of some key of a plan.
 type PlannedHost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2283,7 +2810,9 @@ type PlannedHost struct {
 	// suspect and must answer probes first), ejected (it failed again and again) or
 	// full (as many of its answers are outstanding as may be). Empty when it is not
 	// avoided.
-	Avoided       string `protobuf:"bytes,2,opt,name=avoided,proto3" json:"avoided,omitempty"`
+	Avoided string `protobuf:"bytes,2,opt,name=avoided,proto3" json:"avoided,omitempty"`
+	// The same as an enum.
+	Avoidance     Avoidance `protobuf:"varint,3,opt,name=avoidance,proto3,enum=qosproxy.v1.Avoidance" json:"avoidance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2332,6 +2861,13 @@ func (x *PlannedHost) GetAvoided() string {
 	return ""
 }
 
+func (x *PlannedHost) GetAvoidance() Avoidance {
+	if x != nil {
+		return x.Avoidance
+	}
+	return Avoidance_AVOIDANCE_UNSPECIFIED
+}
+
 // PlannedKey is one key of a plan.
 type PlannedKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2347,7 +2883,9 @@ type PlannedKey struct {
 	// What the replicas told together, of a lookup that has asked them for their own data:
 	// matched, mismatched (they differ), fallback_absent (none has a row, or some cell) or
 	// another reason for which the key was read through a coordinator. Empty otherwise.
-	Compared      string `protobuf:"bytes,5,opt,name=compared,proto3" json:"compared,omitempty"`
+	Compared string `protobuf:"bytes,5,opt,name=compared,proto3" json:"compared,omitempty"`
+	// The same as an enum.
+	Comparison    Comparison `protobuf:"varint,6,opt,name=comparison,proto3,enum=qosproxy.v1.Comparison" json:"comparison,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2415,6 +2953,13 @@ func (x *PlannedKey) GetCompared() string {
 		return x.Compared
 	}
 	return ""
+}
+
+func (x *PlannedKey) GetComparison() Comparison {
+	if x != nil {
+		return x.Comparison
+	}
+	return Comparison_COMPARISON_UNSPECIFIED
 }
 
 // PlannedGroup is one sub-query of a plan.
@@ -2503,6 +3048,10 @@ type Attempt struct {
 	// How many keys the statement had by which it was sent, when that also had keys of other
 	// lookups; 0 when the statement was its own.
 	StatementKeys int32 `protobuf:"varint,11,opt,name=statement_keys,json=statementKeys,proto3" json:"statement_keys,omitempty"`
+	// The same as `error` as an enum.
+	ErrorKind AttemptError `protobuf:"varint,12,opt,name=error_kind,json=errorKind,proto3,enum=qosproxy.v1.AttemptError" json:"error_kind,omitempty"`
+	// The same as `not_hedged` as an enum.
+	NotHedgedKind NotHedged `protobuf:"varint,13,opt,name=not_hedged_kind,json=notHedgedKind,proto3,enum=qosproxy.v1.NotHedged" json:"not_hedged_kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2612,6 +3161,20 @@ func (x *Attempt) GetStatementKeys() int32 {
 		return x.StatementKeys
 	}
 	return 0
+}
+
+func (x *Attempt) GetErrorKind() AttemptError {
+	if x != nil {
+		return x.ErrorKind
+	}
+	return AttemptError_ATTEMPT_ERROR_UNSPECIFIED
+}
+
+func (x *Attempt) GetNotHedgedKind() NotHedged {
+	if x != nil {
+		return x.NotHedgedKind
+	}
+	return NotHedged_NOT_HEDGED_UNSPECIFIED
 }
 
 // Host is one node of the cluster.
@@ -2815,12 +3378,13 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\tCondition\x12\x16\n" +
 	"\x06column\x18\x01 \x01(\tR\x06column\x121\n" +
 	"\boperator\x18\x02 \x01(\x0e2\x15.qosproxy.v1.OperatorR\boperator\x12*\n" +
-	"\x06values\x18\x03 \x03(\v2\x12.qosproxy.v1.ValueR\x06values\"\x9f\x01\n" +
+	"\x06values\x18\x03 \x03(\v2\x12.qosproxy.v1.ValueR\x06values\"\xcc\x01\n" +
 	"\tKeyResult\x12.\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x16.qosproxy.v1.KeyStatusR\x06status\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12$\n" +
 	"\x04rows\x18\x03 \x03(\v2\x10.qosproxy.v1.RowR\x04rows\x12&\n" +
-	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\"1\n" +
+	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12+\n" +
+	"\x06reason\x18\x05 \x01(\x0e2\x13.qosproxy.v1.ReasonR\x06reason\"1\n" +
 	"\x03Row\x12*\n" +
 	"\x06values\x18\x01 \x03(\v2\x12.qosproxy.v1.ValueR\x06values\"\xdd\x01\n" +
 	"\x05Stats\x12\x12\n" +
@@ -2836,7 +3400,7 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\x04plan\x18\x01 \x01(\v2\x11.qosproxy.v1.PlanR\x04plan\x120\n" +
 	"\battempts\x18\x02 \x03(\v2\x14.qosproxy.v1.AttemptR\battempts\x125\n" +
 	"\bdeadline\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12>\n" +
-	"\rsoft_deadline\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\fsoftDeadline\"\xfd\x02\n" +
+	"\rsoft_deadline\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\fsoftDeadline\"\xc7\x03\n" +
 	"\x04Plan\x12+\n" +
 	"\x04keys\x18\x01 \x03(\v2\x17.qosproxy.v1.PlannedKeyR\x04keys\x121\n" +
 	"\x06groups\x18\x02 \x03(\v2\x19.qosproxy.v1.PlannedGroupR\x06groups\x12.\n" +
@@ -2847,21 +3411,27 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\n" +
 	"group_size\x18\a \x01(\x05R\tgroupSize\x12\x16\n" +
 	"\x06quorum\x18\b \x01(\bR\x06quorum\x12\x1a\n" +
-	"\bfallback\x18\t \x01(\tR\bfallback\"N\n" +
+	"\bfallback\x18\t \x01(\tR\bfallback\x12H\n" +
+	"\x13fallback_comparison\x18\n" +
+	" \x01(\x0e2\x17.qosproxy.v1.ComparisonR\x12fallbackComparison\"\x84\x01\n" +
 	"\vPlannedHost\x12%\n" +
 	"\x04host\x18\x01 \x01(\v2\x11.qosproxy.v1.HostR\x04host\x12\x18\n" +
-	"\aavoided\x18\x02 \x01(\tR\aavoided\"\x97\x01\n" +
+	"\aavoided\x18\x02 \x01(\tR\aavoided\x124\n" +
+	"\tavoidance\x18\x03 \x01(\x0e2\x16.qosproxy.v1.AvoidanceR\tavoidance\"\xd0\x01\n" +
 	"\n" +
 	"PlannedKey\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x12R\x05token\x12\x1a\n" +
 	"\breplicas\x18\x02 \x03(\tR\breplicas\x12\x19\n" +
 	"\x05group\x18\x03 \x01(\x05H\x00R\x05group\x88\x01\x01\x12\x16\n" +
 	"\x06groups\x18\x04 \x03(\x05R\x06groups\x12\x1a\n" +
-	"\bcompared\x18\x05 \x01(\tR\bcomparedB\b\n" +
+	"\bcompared\x18\x05 \x01(\tR\bcompared\x127\n" +
+	"\n" +
+	"comparison\x18\x06 \x01(\x0e2\x17.qosproxy.v1.ComparisonR\n" +
+	"comparisonB\b\n" +
 	"\x06_group\"I\n" +
 	"\fPlannedGroup\x12%\n" +
 	"\x04host\x18\x01 \x01(\v2\x11.qosproxy.v1.HostR\x04host\x12\x12\n" +
-	"\x04keys\x18\x02 \x03(\x05R\x04keys\"\xa7\x03\n" +
+	"\x04keys\x18\x02 \x03(\x05R\x04keys\"\xa1\x04\n" +
 	"\aAttempt\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12,\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x18.qosproxy.v1.AttemptKindR\x04kind\x12\x12\n" +
@@ -2876,7 +3446,10 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"not_hedged\x18\t \x01(\tR\tnotHedged\x12\x19\n" +
 	"\bown_data\x18\n" +
 	" \x01(\bR\aownData\x12%\n" +
-	"\x0estatement_keys\x18\v \x01(\x05R\rstatementKeys\"\x96\x01\n" +
+	"\x0estatement_keys\x18\v \x01(\x05R\rstatementKeys\x128\n" +
+	"\n" +
+	"error_kind\x18\f \x01(\x0e2\x19.qosproxy.v1.AttemptErrorR\terrorKind\x12>\n" +
+	"\x0fnot_hedged_kind\x18\r \x01(\x0e2\x16.qosproxy.v1.NotHedgedR\rnotHedgedKind\"\x96\x01\n" +
 	"\x04Host\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x1e\n" +
@@ -2910,7 +3483,70 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\x16KEY_STATUS_UNAVAILABLE\x10\x04\x12\x13\n" +
 	"\x0fKEY_STATUS_SHED\x10\x05\x12\x18\n" +
 	"\x14KEY_STATUS_TOO_LARGE\x10\x06\x12\x15\n" +
-	"\x11KEY_STATUS_FAILED\x10\a*\xab\x01\n" +
+	"\x11KEY_STATUS_FAILED\x10\a*\xac\b\n" +
+	"\x06Reason\x12\x16\n" +
+	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14REASON_SOFT_DEADLINE\x10\x01\x12\x13\n" +
+	"\x0fREASON_DEADLINE\x10\x02\x12\x1a\n" +
+	"\x16REASON_REPLICA_TIMEOUT\x10\x03\x12\x14\n" +
+	"\x10REASON_CANCELLED\x10\x04\x12\x15\n" +
+	"\x11REASON_NO_REPLICA\x10\x05\x12\x16\n" +
+	"\x12REASON_UNREACHABLE\x10\x06\x12\x1b\n" +
+	"\x17REASON_TOO_FEW_REPLICAS\x10\a\x12\x13\n" +
+	"\x0fREASON_OPTIONAL\x10\b\x12\x1d\n" +
+	"\x19REASON_CLIENT_CONCURRENCY\x10\t\x12\x16\n" +
+	"\x12REASON_CLIENT_RATE\x10\n" +
+	"\x12\x14\n" +
+	"\x10REASON_BROWN_OUT\x10\v\x12\x1d\n" +
+	"\x19REASON_DEADLINE_TOO_SHORT\x10\f\x12\x13\n" +
+	"\x0fREASON_OVERLOAD\x10\r\x12\x11\n" +
+	"\rREASON_MEMORY\x10\x0e\x12\x15\n" +
+	"\x11REASON_HOSTS_FULL\x10\x0f\x12\x1b\n" +
+	"\x17REASON_HOSTS_OVERLOADED\x10\x10\x12\x18\n" +
+	"\x14REASON_TOO_MANY_ROWS\x10\x11\x12\x19\n" +
+	"\x15REASON_TOO_MANY_BYTES\x10\x12\x12\x16\n" +
+	"\x12REASON_ANSWER_FULL\x10\x13\x12\x1e\n" +
+	"\x1aREASON_PARTITION_TOO_LARGE\x10\x14\x12\x17\n" +
+	"\x13REASON_READ_FAILURE\x10\x15\x12\x15\n" +
+	"\x11REASON_TOMBSTONES\x10\x16\x12\x18\n" +
+	"\x14REASON_QUERY_REFUSED\x10\x17\x12\x15\n" +
+	"\x11REASON_HOST_ERROR\x10\x18\x12\x16\n" +
+	"\x12REASON_UNDECODABLE\x10\x19\x12\x13\n" +
+	"\x0fREASON_INTERNAL\x10\x1a\x12\x1a\n" +
+	"\x16REASON_INVALID_REQUEST\x10\x1b\x12\x18\n" +
+	"\x14REASON_TOO_MANY_KEYS\x10\x1c\x12\x1c\n" +
+	"\x18REASON_REQUEST_TOO_LARGE\x10\x1d\x12\x1c\n" +
+	"\x18REASON_UNSUPPORTED_MEDIA\x10\x1e\x12\x19\n" +
+	"\x15REASON_UNKNOWN_METHOD\x10\x1f\x12\x1a\n" +
+	"\x16REASON_REQUEST_TIMEOUT\x10 \x12\x1a\n" +
+	"\x16REASON_UNAUTHENTICATED\x10!\x12\x1a\n" +
+	"\x16REASON_FORBIDDEN_TABLE\x10\"\x12\x1b\n" +
+	"\x17REASON_FORBIDDEN_COLUMN\x10#\x12\x1a\n" +
+	"\x16REASON_FORBIDDEN_LEVEL\x10$\x12\x18\n" +
+	"\x14REASON_UNKNOWN_TABLE\x10%\x12\x14\n" +
+	"\x10REASON_NOT_READY\x10&\x12\x17\n" +
+	"\x13REASON_NO_PLACEMENT\x10'\x12\x11\n" +
+	"\rREASON_RESETS\x10(\x12\x0f\n" +
+	"\vREASON_BUSY\x10)*\x96\x01\n" +
+	"\tAvoidance\x12\x19\n" +
+	"\x15AVOIDANCE_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11AVOIDANCE_SUSPECT\x10\x01\x12\x15\n" +
+	"\x11AVOIDANCE_STALLED\x10\x02\x12\x15\n" +
+	"\x11AVOIDANCE_PROBING\x10\x03\x12\x15\n" +
+	"\x11AVOIDANCE_EJECTED\x10\x04\x12\x12\n" +
+	"\x0eAVOIDANCE_FULL\x10\x05*\xba\x02\n" +
+	"\n" +
+	"Comparison\x12\x1a\n" +
+	"\x16COMPARISON_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12COMPARISON_MATCHED\x10\x01\x12\x19\n" +
+	"\x15COMPARISON_MISMATCHED\x10\x02\x12\x1e\n" +
+	"\x1aCOMPARISON_FALLBACK_ABSENT\x10\x03\x12\x1c\n" +
+	"\x18COMPARISON_FALLBACK_SIZE\x10\x04\x12\x1f\n" +
+	"\x1bCOMPARISON_FALLBACK_COLUMNS\x10\x05\x12\x1c\n" +
+	"\x18COMPARISON_FALLBACK_RING\x10\x06\x12\x1f\n" +
+	"\x1bCOMPARISON_FALLBACK_REFUSED\x10\a\x12 \n" +
+	"\x1cCOMPARISON_FALLBACK_REPLICAS\x10\b\x12\x1d\n" +
+	"\x19COMPARISON_FALLBACK_SHARE\x10\t*\xab\x01\n" +
 	"\vAttemptKind\x12\x1c\n" +
 	"\x18ATTEMPT_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12ATTEMPT_KIND_FIRST\x10\x01\x12\x16\n" +
@@ -2924,14 +3560,35 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\x14ATTEMPT_OUTCOME_LOST\x10\x02\x12\x1a\n" +
 	"\x16ATTEMPT_OUTCOME_FAILED\x10\x03\x12\x1d\n" +
 	"\x19ATTEMPT_OUTCOME_CANCELLED\x10\x04\x12\x1b\n" +
-	"\x17ATTEMPT_OUTCOME_PENDING\x10\x052\x9a\x03\n" +
+	"\x17ATTEMPT_OUTCOME_PENDING\x10\x05*\xe3\x02\n" +
+	"\fAttemptError\x12\x1d\n" +
+	"\x19ATTEMPT_ERROR_UNSPECIFIED\x10\x00\x12\x1d\n" +
+	"\x19ATTEMPT_ERROR_UNREACHABLE\x10\x01\x12\x1e\n" +
+	"\x1aATTEMPT_ERROR_DISCONNECTED\x10\x02\x12\x1d\n" +
+	"\x19ATTEMPT_ERROR_UNAVAILABLE\x10\x03\x12\x19\n" +
+	"\x15ATTEMPT_ERROR_TIMEOUT\x10\x04\x12\x1c\n" +
+	"\x18ATTEMPT_ERROR_OVERLOADED\x10\x05\x12\x1e\n" +
+	"\x1aATTEMPT_ERROR_READ_FAILURE\x10\x06\x12\x19\n" +
+	"\x15ATTEMPT_ERROR_INVALID\x10\a\x12\x17\n" +
+	"\x13ATTEMPT_ERROR_OTHER\x10\b\x12\x16\n" +
+	"\x12ATTEMPT_ERROR_RING\x10\t\x12\x19\n" +
+	"\x15ATTEMPT_ERROR_REFUSED\x10\n" +
+	"\x12\x16\n" +
+	"\x12ATTEMPT_ERROR_SIZE\x10\v*\x85\x01\n" +
+	"\tNotHedged\x12\x1a\n" +
+	"\x16NOT_HEDGED_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11NOT_HEDGED_BUDGET\x10\x01\x12\x13\n" +
+	"\x0fNOT_HEDGED_LOAD\x10\x02\x12\x17\n" +
+	"\x13NOT_HEDGED_DEADLINE\x10\x03\x12\x17\n" +
+	"\x13NOT_HEDGED_REPLICAS\x10\x042\x9a\x03\n" +
 	"\bQosProxy\x12G\n" +
 	"\bBatchGet\x12\x1c.qosproxy.v1.BatchGetRequest\x1a\x1d.qosproxy.v1.BatchGetResponse\x12[\n" +
 	"\x0eStreamBatchGet\x12\".qosproxy.v1.StreamBatchGetRequest\x1a#.qosproxy.v1.StreamBatchGetResponse0\x01\x12D\n" +
 	"\aExplain\x12\x1b.qosproxy.v1.ExplainRequest\x1a\x1c.qosproxy.v1.ExplainResponse\x12S\n" +
 	"\fDescribeRing\x12 .qosproxy.v1.DescribeRingRequest\x1a!.qosproxy.v1.DescribeRingResponse\x12M\n" +
 	"\n" +
-	"ListTables\x12\x1e.qosproxy.v1.ListTablesRequest\x1a\x1f.qosproxy.v1.ListTablesResponseB9Z7github.com/qosproxy/qosproxy/api/qosproxy/v1;qosproxyv1b\x06proto3"
+	"ListTables\x12\x1e.qosproxy.v1.ListTablesRequest\x1a\x1f.qosproxy.v1.ListTablesResponseBR\n" +
+	"\x15io.github.qosproxy.v1P\x01Z7github.com/qosproxy/qosproxy/api/qosproxy/v1;qosproxyv1b\x06proto3"
 
 var (
 	file_qosproxy_v1_qosproxy_proto_rawDescOnce sync.Once
@@ -2945,118 +3602,129 @@ func file_qosproxy_v1_qosproxy_proto_rawDescGZIP() []byte {
 	return file_qosproxy_v1_qosproxy_proto_rawDescData
 }
 
-var file_qosproxy_v1_qosproxy_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_qosproxy_v1_qosproxy_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
 var file_qosproxy_v1_qosproxy_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_qosproxy_v1_qosproxy_proto_goTypes = []any{
 	(Operator)(0),                  // 0: qosproxy.v1.Operator
 	(Order)(0),                     // 1: qosproxy.v1.Order
 	(Encoding)(0),                  // 2: qosproxy.v1.Encoding
 	(KeyStatus)(0),                 // 3: qosproxy.v1.KeyStatus
-	(AttemptKind)(0),               // 4: qosproxy.v1.AttemptKind
-	(AttemptOutcome)(0),            // 5: qosproxy.v1.AttemptOutcome
-	(*BatchGetRequest)(nil),        // 6: qosproxy.v1.BatchGetRequest
-	(*BatchGetResponse)(nil),       // 7: qosproxy.v1.BatchGetResponse
-	(*StreamBatchGetRequest)(nil),  // 8: qosproxy.v1.StreamBatchGetRequest
-	(*StreamBatchGetResponse)(nil), // 9: qosproxy.v1.StreamBatchGetResponse
-	(*StreamHeader)(nil),           // 10: qosproxy.v1.StreamHeader
-	(*StreamResult)(nil),           // 11: qosproxy.v1.StreamResult
-	(*StreamSummary)(nil),          // 12: qosproxy.v1.StreamSummary
-	(*ExplainRequest)(nil),         // 13: qosproxy.v1.ExplainRequest
-	(*ExplainResponse)(nil),        // 14: qosproxy.v1.ExplainResponse
-	(*DescribeRingRequest)(nil),    // 15: qosproxy.v1.DescribeRingRequest
-	(*DescribeRingResponse)(nil),   // 16: qosproxy.v1.DescribeRingResponse
-	(*KeyspaceRing)(nil),           // 17: qosproxy.v1.KeyspaceRing
-	(*TokenRange)(nil),             // 18: qosproxy.v1.TokenRange
-	(*ListTablesRequest)(nil),      // 19: qosproxy.v1.ListTablesRequest
-	(*ListTablesResponse)(nil),     // 20: qosproxy.v1.ListTablesResponse
-	(*Table)(nil),                  // 21: qosproxy.v1.Table
-	(*Key)(nil),                    // 22: qosproxy.v1.Key
-	(*Condition)(nil),              // 23: qosproxy.v1.Condition
-	(*KeyResult)(nil),              // 24: qosproxy.v1.KeyResult
-	(*Row)(nil),                    // 25: qosproxy.v1.Row
-	(*Stats)(nil),                  // 26: qosproxy.v1.Stats
-	(*Explanation)(nil),            // 27: qosproxy.v1.Explanation
-	(*Plan)(nil),                   // 28: qosproxy.v1.Plan
-	(*PlannedHost)(nil),            // 29: qosproxy.v1.PlannedHost
-	(*PlannedKey)(nil),             // 30: qosproxy.v1.PlannedKey
-	(*PlannedGroup)(nil),           // 31: qosproxy.v1.PlannedGroup
-	(*Attempt)(nil),                // 32: qosproxy.v1.Attempt
-	(*Host)(nil),                   // 33: qosproxy.v1.Host
-	(*durationpb.Duration)(nil),    // 34: google.protobuf.Duration
-	(*Column)(nil),                 // 35: qosproxy.v1.Column
-	(*Value)(nil),                  // 36: qosproxy.v1.Value
+	(Reason)(0),                    // 4: qosproxy.v1.Reason
+	(Avoidance)(0),                 // 5: qosproxy.v1.Avoidance
+	(Comparison)(0),                // 6: qosproxy.v1.Comparison
+	(AttemptKind)(0),               // 7: qosproxy.v1.AttemptKind
+	(AttemptOutcome)(0),            // 8: qosproxy.v1.AttemptOutcome
+	(AttemptError)(0),              // 9: qosproxy.v1.AttemptError
+	(NotHedged)(0),                 // 10: qosproxy.v1.NotHedged
+	(*BatchGetRequest)(nil),        // 11: qosproxy.v1.BatchGetRequest
+	(*BatchGetResponse)(nil),       // 12: qosproxy.v1.BatchGetResponse
+	(*StreamBatchGetRequest)(nil),  // 13: qosproxy.v1.StreamBatchGetRequest
+	(*StreamBatchGetResponse)(nil), // 14: qosproxy.v1.StreamBatchGetResponse
+	(*StreamHeader)(nil),           // 15: qosproxy.v1.StreamHeader
+	(*StreamResult)(nil),           // 16: qosproxy.v1.StreamResult
+	(*StreamSummary)(nil),          // 17: qosproxy.v1.StreamSummary
+	(*ExplainRequest)(nil),         // 18: qosproxy.v1.ExplainRequest
+	(*ExplainResponse)(nil),        // 19: qosproxy.v1.ExplainResponse
+	(*DescribeRingRequest)(nil),    // 20: qosproxy.v1.DescribeRingRequest
+	(*DescribeRingResponse)(nil),   // 21: qosproxy.v1.DescribeRingResponse
+	(*KeyspaceRing)(nil),           // 22: qosproxy.v1.KeyspaceRing
+	(*TokenRange)(nil),             // 23: qosproxy.v1.TokenRange
+	(*ListTablesRequest)(nil),      // 24: qosproxy.v1.ListTablesRequest
+	(*ListTablesResponse)(nil),     // 25: qosproxy.v1.ListTablesResponse
+	(*Table)(nil),                  // 26: qosproxy.v1.Table
+	(*Key)(nil),                    // 27: qosproxy.v1.Key
+	(*Condition)(nil),              // 28: qosproxy.v1.Condition
+	(*KeyResult)(nil),              // 29: qosproxy.v1.KeyResult
+	(*Row)(nil),                    // 30: qosproxy.v1.Row
+	(*Stats)(nil),                  // 31: qosproxy.v1.Stats
+	(*Explanation)(nil),            // 32: qosproxy.v1.Explanation
+	(*Plan)(nil),                   // 33: qosproxy.v1.Plan
+	(*PlannedHost)(nil),            // 34: qosproxy.v1.PlannedHost
+	(*PlannedKey)(nil),             // 35: qosproxy.v1.PlannedKey
+	(*PlannedGroup)(nil),           // 36: qosproxy.v1.PlannedGroup
+	(*Attempt)(nil),                // 37: qosproxy.v1.Attempt
+	(*Host)(nil),                   // 38: qosproxy.v1.Host
+	(*durationpb.Duration)(nil),    // 39: google.protobuf.Duration
+	(*Column)(nil),                 // 40: qosproxy.v1.Column
+	(*Value)(nil),                  // 41: qosproxy.v1.Value
 }
 var file_qosproxy_v1_qosproxy_proto_depIdxs = []int32{
-	22, // 0: qosproxy.v1.BatchGetRequest.keys:type_name -> qosproxy.v1.Key
+	27, // 0: qosproxy.v1.BatchGetRequest.keys:type_name -> qosproxy.v1.Key
 	2,  // 1: qosproxy.v1.BatchGetRequest.encoding:type_name -> qosproxy.v1.Encoding
-	34, // 2: qosproxy.v1.BatchGetRequest.timeout:type_name -> google.protobuf.Duration
-	34, // 3: qosproxy.v1.BatchGetRequest.soft_deadline:type_name -> google.protobuf.Duration
-	23, // 4: qosproxy.v1.BatchGetRequest.where:type_name -> qosproxy.v1.Condition
+	39, // 2: qosproxy.v1.BatchGetRequest.timeout:type_name -> google.protobuf.Duration
+	39, // 3: qosproxy.v1.BatchGetRequest.soft_deadline:type_name -> google.protobuf.Duration
+	28, // 4: qosproxy.v1.BatchGetRequest.where:type_name -> qosproxy.v1.Condition
 	1,  // 5: qosproxy.v1.BatchGetRequest.order:type_name -> qosproxy.v1.Order
-	35, // 6: qosproxy.v1.BatchGetResponse.columns:type_name -> qosproxy.v1.Column
-	24, // 7: qosproxy.v1.BatchGetResponse.results:type_name -> qosproxy.v1.KeyResult
-	26, // 8: qosproxy.v1.BatchGetResponse.stats:type_name -> qosproxy.v1.Stats
-	27, // 9: qosproxy.v1.BatchGetResponse.explanation:type_name -> qosproxy.v1.Explanation
-	22, // 10: qosproxy.v1.StreamBatchGetRequest.keys:type_name -> qosproxy.v1.Key
+	40, // 6: qosproxy.v1.BatchGetResponse.columns:type_name -> qosproxy.v1.Column
+	29, // 7: qosproxy.v1.BatchGetResponse.results:type_name -> qosproxy.v1.KeyResult
+	31, // 8: qosproxy.v1.BatchGetResponse.stats:type_name -> qosproxy.v1.Stats
+	32, // 9: qosproxy.v1.BatchGetResponse.explanation:type_name -> qosproxy.v1.Explanation
+	27, // 10: qosproxy.v1.StreamBatchGetRequest.keys:type_name -> qosproxy.v1.Key
 	2,  // 11: qosproxy.v1.StreamBatchGetRequest.encoding:type_name -> qosproxy.v1.Encoding
-	34, // 12: qosproxy.v1.StreamBatchGetRequest.timeout:type_name -> google.protobuf.Duration
-	34, // 13: qosproxy.v1.StreamBatchGetRequest.soft_deadline:type_name -> google.protobuf.Duration
-	23, // 14: qosproxy.v1.StreamBatchGetRequest.where:type_name -> qosproxy.v1.Condition
+	39, // 12: qosproxy.v1.StreamBatchGetRequest.timeout:type_name -> google.protobuf.Duration
+	39, // 13: qosproxy.v1.StreamBatchGetRequest.soft_deadline:type_name -> google.protobuf.Duration
+	28, // 14: qosproxy.v1.StreamBatchGetRequest.where:type_name -> qosproxy.v1.Condition
 	1,  // 15: qosproxy.v1.StreamBatchGetRequest.order:type_name -> qosproxy.v1.Order
-	10, // 16: qosproxy.v1.StreamBatchGetResponse.header:type_name -> qosproxy.v1.StreamHeader
-	11, // 17: qosproxy.v1.StreamBatchGetResponse.result:type_name -> qosproxy.v1.StreamResult
-	12, // 18: qosproxy.v1.StreamBatchGetResponse.summary:type_name -> qosproxy.v1.StreamSummary
-	35, // 19: qosproxy.v1.StreamHeader.columns:type_name -> qosproxy.v1.Column
-	24, // 20: qosproxy.v1.StreamResult.result:type_name -> qosproxy.v1.KeyResult
-	26, // 21: qosproxy.v1.StreamSummary.stats:type_name -> qosproxy.v1.Stats
-	22, // 22: qosproxy.v1.ExplainRequest.keys:type_name -> qosproxy.v1.Key
-	28, // 23: qosproxy.v1.ExplainResponse.plan:type_name -> qosproxy.v1.Plan
-	33, // 24: qosproxy.v1.DescribeRingResponse.hosts:type_name -> qosproxy.v1.Host
-	17, // 25: qosproxy.v1.DescribeRingResponse.keyspaces:type_name -> qosproxy.v1.KeyspaceRing
-	18, // 26: qosproxy.v1.KeyspaceRing.ranges:type_name -> qosproxy.v1.TokenRange
-	21, // 27: qosproxy.v1.ListTablesResponse.tables:type_name -> qosproxy.v1.Table
-	35, // 28: qosproxy.v1.Table.partition_key:type_name -> qosproxy.v1.Column
-	35, // 29: qosproxy.v1.Table.columns:type_name -> qosproxy.v1.Column
-	34, // 30: qosproxy.v1.Table.timeout:type_name -> google.protobuf.Duration
-	35, // 31: qosproxy.v1.Table.clustering:type_name -> qosproxy.v1.Column
-	36, // 32: qosproxy.v1.Key.components:type_name -> qosproxy.v1.Value
+	15, // 16: qosproxy.v1.StreamBatchGetResponse.header:type_name -> qosproxy.v1.StreamHeader
+	16, // 17: qosproxy.v1.StreamBatchGetResponse.result:type_name -> qosproxy.v1.StreamResult
+	17, // 18: qosproxy.v1.StreamBatchGetResponse.summary:type_name -> qosproxy.v1.StreamSummary
+	40, // 19: qosproxy.v1.StreamHeader.columns:type_name -> qosproxy.v1.Column
+	29, // 20: qosproxy.v1.StreamResult.result:type_name -> qosproxy.v1.KeyResult
+	31, // 21: qosproxy.v1.StreamSummary.stats:type_name -> qosproxy.v1.Stats
+	27, // 22: qosproxy.v1.ExplainRequest.keys:type_name -> qosproxy.v1.Key
+	33, // 23: qosproxy.v1.ExplainResponse.plan:type_name -> qosproxy.v1.Plan
+	38, // 24: qosproxy.v1.DescribeRingResponse.hosts:type_name -> qosproxy.v1.Host
+	22, // 25: qosproxy.v1.DescribeRingResponse.keyspaces:type_name -> qosproxy.v1.KeyspaceRing
+	23, // 26: qosproxy.v1.KeyspaceRing.ranges:type_name -> qosproxy.v1.TokenRange
+	26, // 27: qosproxy.v1.ListTablesResponse.tables:type_name -> qosproxy.v1.Table
+	40, // 28: qosproxy.v1.Table.partition_key:type_name -> qosproxy.v1.Column
+	40, // 29: qosproxy.v1.Table.columns:type_name -> qosproxy.v1.Column
+	39, // 30: qosproxy.v1.Table.timeout:type_name -> google.protobuf.Duration
+	40, // 31: qosproxy.v1.Table.clustering:type_name -> qosproxy.v1.Column
+	41, // 32: qosproxy.v1.Key.components:type_name -> qosproxy.v1.Value
 	0,  // 33: qosproxy.v1.Condition.operator:type_name -> qosproxy.v1.Operator
-	36, // 34: qosproxy.v1.Condition.values:type_name -> qosproxy.v1.Value
+	41, // 34: qosproxy.v1.Condition.values:type_name -> qosproxy.v1.Value
 	3,  // 35: qosproxy.v1.KeyResult.status:type_name -> qosproxy.v1.KeyStatus
-	25, // 36: qosproxy.v1.KeyResult.rows:type_name -> qosproxy.v1.Row
-	36, // 37: qosproxy.v1.Row.values:type_name -> qosproxy.v1.Value
-	34, // 38: qosproxy.v1.Stats.elapsed:type_name -> google.protobuf.Duration
-	28, // 39: qosproxy.v1.Explanation.plan:type_name -> qosproxy.v1.Plan
-	32, // 40: qosproxy.v1.Explanation.attempts:type_name -> qosproxy.v1.Attempt
-	34, // 41: qosproxy.v1.Explanation.deadline:type_name -> google.protobuf.Duration
-	34, // 42: qosproxy.v1.Explanation.soft_deadline:type_name -> google.protobuf.Duration
-	30, // 43: qosproxy.v1.Plan.keys:type_name -> qosproxy.v1.PlannedKey
-	31, // 44: qosproxy.v1.Plan.groups:type_name -> qosproxy.v1.PlannedGroup
-	29, // 45: qosproxy.v1.Plan.hosts:type_name -> qosproxy.v1.PlannedHost
-	34, // 46: qosproxy.v1.Plan.statement_cost:type_name -> google.protobuf.Duration
-	34, // 47: qosproxy.v1.Plan.key_cost:type_name -> google.protobuf.Duration
-	33, // 48: qosproxy.v1.PlannedHost.host:type_name -> qosproxy.v1.Host
-	33, // 49: qosproxy.v1.PlannedGroup.host:type_name -> qosproxy.v1.Host
-	4,  // 50: qosproxy.v1.Attempt.kind:type_name -> qosproxy.v1.AttemptKind
-	34, // 51: qosproxy.v1.Attempt.start:type_name -> google.protobuf.Duration
-	34, // 52: qosproxy.v1.Attempt.end:type_name -> google.protobuf.Duration
-	5,  // 53: qosproxy.v1.Attempt.outcome:type_name -> qosproxy.v1.AttemptOutcome
-	34, // 54: qosproxy.v1.Attempt.hedge_after:type_name -> google.protobuf.Duration
-	6,  // 55: qosproxy.v1.QosProxy.BatchGet:input_type -> qosproxy.v1.BatchGetRequest
-	8,  // 56: qosproxy.v1.QosProxy.StreamBatchGet:input_type -> qosproxy.v1.StreamBatchGetRequest
-	13, // 57: qosproxy.v1.QosProxy.Explain:input_type -> qosproxy.v1.ExplainRequest
-	15, // 58: qosproxy.v1.QosProxy.DescribeRing:input_type -> qosproxy.v1.DescribeRingRequest
-	19, // 59: qosproxy.v1.QosProxy.ListTables:input_type -> qosproxy.v1.ListTablesRequest
-	7,  // 60: qosproxy.v1.QosProxy.BatchGet:output_type -> qosproxy.v1.BatchGetResponse
-	9,  // 61: qosproxy.v1.QosProxy.StreamBatchGet:output_type -> qosproxy.v1.StreamBatchGetResponse
-	14, // 62: qosproxy.v1.QosProxy.Explain:output_type -> qosproxy.v1.ExplainResponse
-	16, // 63: qosproxy.v1.QosProxy.DescribeRing:output_type -> qosproxy.v1.DescribeRingResponse
-	20, // 64: qosproxy.v1.QosProxy.ListTables:output_type -> qosproxy.v1.ListTablesResponse
-	60, // [60:65] is the sub-list for method output_type
-	55, // [55:60] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	30, // 36: qosproxy.v1.KeyResult.rows:type_name -> qosproxy.v1.Row
+	4,  // 37: qosproxy.v1.KeyResult.reason:type_name -> qosproxy.v1.Reason
+	41, // 38: qosproxy.v1.Row.values:type_name -> qosproxy.v1.Value
+	39, // 39: qosproxy.v1.Stats.elapsed:type_name -> google.protobuf.Duration
+	33, // 40: qosproxy.v1.Explanation.plan:type_name -> qosproxy.v1.Plan
+	37, // 41: qosproxy.v1.Explanation.attempts:type_name -> qosproxy.v1.Attempt
+	39, // 42: qosproxy.v1.Explanation.deadline:type_name -> google.protobuf.Duration
+	39, // 43: qosproxy.v1.Explanation.soft_deadline:type_name -> google.protobuf.Duration
+	35, // 44: qosproxy.v1.Plan.keys:type_name -> qosproxy.v1.PlannedKey
+	36, // 45: qosproxy.v1.Plan.groups:type_name -> qosproxy.v1.PlannedGroup
+	34, // 46: qosproxy.v1.Plan.hosts:type_name -> qosproxy.v1.PlannedHost
+	39, // 47: qosproxy.v1.Plan.statement_cost:type_name -> google.protobuf.Duration
+	39, // 48: qosproxy.v1.Plan.key_cost:type_name -> google.protobuf.Duration
+	6,  // 49: qosproxy.v1.Plan.fallback_comparison:type_name -> qosproxy.v1.Comparison
+	38, // 50: qosproxy.v1.PlannedHost.host:type_name -> qosproxy.v1.Host
+	5,  // 51: qosproxy.v1.PlannedHost.avoidance:type_name -> qosproxy.v1.Avoidance
+	6,  // 52: qosproxy.v1.PlannedKey.comparison:type_name -> qosproxy.v1.Comparison
+	38, // 53: qosproxy.v1.PlannedGroup.host:type_name -> qosproxy.v1.Host
+	7,  // 54: qosproxy.v1.Attempt.kind:type_name -> qosproxy.v1.AttemptKind
+	39, // 55: qosproxy.v1.Attempt.start:type_name -> google.protobuf.Duration
+	39, // 56: qosproxy.v1.Attempt.end:type_name -> google.protobuf.Duration
+	8,  // 57: qosproxy.v1.Attempt.outcome:type_name -> qosproxy.v1.AttemptOutcome
+	39, // 58: qosproxy.v1.Attempt.hedge_after:type_name -> google.protobuf.Duration
+	9,  // 59: qosproxy.v1.Attempt.error_kind:type_name -> qosproxy.v1.AttemptError
+	10, // 60: qosproxy.v1.Attempt.not_hedged_kind:type_name -> qosproxy.v1.NotHedged
+	11, // 61: qosproxy.v1.QosProxy.BatchGet:input_type -> qosproxy.v1.BatchGetRequest
+	13, // 62: qosproxy.v1.QosProxy.StreamBatchGet:input_type -> qosproxy.v1.StreamBatchGetRequest
+	18, // 63: qosproxy.v1.QosProxy.Explain:input_type -> qosproxy.v1.ExplainRequest
+	20, // 64: qosproxy.v1.QosProxy.DescribeRing:input_type -> qosproxy.v1.DescribeRingRequest
+	24, // 65: qosproxy.v1.QosProxy.ListTables:input_type -> qosproxy.v1.ListTablesRequest
+	12, // 66: qosproxy.v1.QosProxy.BatchGet:output_type -> qosproxy.v1.BatchGetResponse
+	14, // 67: qosproxy.v1.QosProxy.StreamBatchGet:output_type -> qosproxy.v1.StreamBatchGetResponse
+	19, // 68: qosproxy.v1.QosProxy.Explain:output_type -> qosproxy.v1.ExplainResponse
+	21, // 69: qosproxy.v1.QosProxy.DescribeRing:output_type -> qosproxy.v1.DescribeRingResponse
+	25, // 70: qosproxy.v1.QosProxy.ListTables:output_type -> qosproxy.v1.ListTablesResponse
+	66, // [66:71] is the sub-list for method output_type
+	61, // [61:66] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_qosproxy_v1_qosproxy_proto_init() }
@@ -3076,7 +3744,7 @@ func file_qosproxy_v1_qosproxy_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_qosproxy_v1_qosproxy_proto_rawDesc), len(file_qosproxy_v1_qosproxy_proto_rawDesc)),
-			NumEnums:      6,
+			NumEnums:      11,
 			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,

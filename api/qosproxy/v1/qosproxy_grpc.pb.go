@@ -61,9 +61,12 @@ const (
 //	INTERNAL            a fault of the proxy; the message holds an incident id
 //	                    that is also in its log.
 //
-// Every error carries a google.rpc.ErrorInfo (domain qosproxy) with the reason,
-// one for which asking again may help a google.rpc.RetryInfo, and one where no
-// key was answered the BatchGetResponse with the status of each key.
+// Every error carries a google.rpc.ErrorInfo (domain qosproxy) with a word for its
+// kind as reason, and a word of Reason, such as soft_deadline, in its metadata under
+// "reason"; one for which asking again may help a google.rpc.RetryInfo, and one where
+// no key was answered the BatchGetResponse with the status of each key. Errors that
+// the gRPC library makes by itself, such as that of a message which is too large,
+// carry none of them.
 type QosProxyClient interface {
 	// BatchGet reads the rows of many partitions and returns them together. It is
 	// OK as soon as one key was answered (found or not found); `partial` says
@@ -185,9 +188,12 @@ func (c *qosProxyClient) ListTables(ctx context.Context, in *ListTablesRequest, 
 //	INTERNAL            a fault of the proxy; the message holds an incident id
 //	                    that is also in its log.
 //
-// Every error carries a google.rpc.ErrorInfo (domain qosproxy) with the reason,
-// one for which asking again may help a google.rpc.RetryInfo, and one where no
-// key was answered the BatchGetResponse with the status of each key.
+// Every error carries a google.rpc.ErrorInfo (domain qosproxy) with a word for its
+// kind as reason, and a word of Reason, such as soft_deadline, in its metadata under
+// "reason"; one for which asking again may help a google.rpc.RetryInfo, and one where
+// no key was answered the BatchGetResponse with the status of each key. Errors that
+// the gRPC library makes by itself, such as that of a message which is too large,
+// carry none of them.
 type QosProxyServer interface {
 	// BatchGet reads the rows of many partitions and returns them together. It is
 	// OK as soon as one key was answered (found or not found); `partial` says

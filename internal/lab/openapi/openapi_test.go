@@ -21,6 +21,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
 	"github.com/qosproxy/qosproxy/internal/server"
@@ -135,8 +136,8 @@ func TestAnswersAreAsOpenAPISays(t *testing.T) {
 		"none":      {results: []partition.Result{late, late, late}},
 		"shed":      {results: []partition.Result{{Status: partition.Shed}}},
 		"absent":    {results: []partition.Result{absent}},
-		"not ready": {refuse: &lookup.Error{Kind: lookup.ErrNotReady, Message: "no"}},
-		"unknown":   {refuse: &lookup.Error{Kind: lookup.ErrUnknownTable, Field: "table", Message: "no such table"}},
+		"not ready": {refuse: &lookup.Error{Reason: reasons.NotReady, Message: "no"}},
+		"unknown":   {refuse: &lookup.Error{Reason: reasons.UnknownTable, Field: "table", Message: "no such table"}},
 	}
 	for name, c := range map[string]struct{ method, target, path, body, of string }{
 		"partial":               {"POST", "/v1/ks/products:batchGet", "/v1/{keyspace}/{table}:batchGet", `{"keys":["a","b","c"],"columns":["name","price"],"explain":true}`, "partial"},
