@@ -93,6 +93,7 @@ var (
 	errReplica     = errors.New("the replicas gave up waiting for each other; retry in a moment")
 	errOverloaded  = errors.New("the replicas refused more work; retry after a pause")
 	errFull        = errors.New("the replicas of this key have too many reads outstanding; retry after a pause")
+	errElsewhereFull = errors.New("the replicas of this key here cannot be reached, and those elsewhere have as many reads as may be sent there; retry after a pause")
 	errReadFailure = errors.New("every replica failed to read this key")
 	errInvalid     = errors.New("the replicas refused the query; the schema may have changed")
 	errOther       = errors.New("every replica failed")

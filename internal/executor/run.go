@@ -72,6 +72,10 @@ type run struct {
 	// hopelessAt is when keys that too few replicas can be reached for are given up;
 	// unset when all hosts can be.
 	hopelessAt int64
+	// leaveAt is when keys that nobody here has answered leave for another datacenter; unset
+	// when they may not. taken is how many keys the present plan sends to each.
+	leaveAt int64
+	taken   []int
 }
 
 // keyState is what the run knows of one key.
@@ -88,6 +92,9 @@ type keyState struct {
 	// when the replicas that were left were all full, and missed while the key is among
 	// those to be asked again. asked is set once a host was sent the key.
 	done, hedged, reread, full, missed, asked bool
+	// away is set once a host of another datacenter was sent the key, and refused when as many
+	// keys as may be were in flight there.
+	away, refused bool
 	// last is why the last attempt failed; lastErr what its reader said, of this
 	// key alone.
 	last    Reason
@@ -149,7 +156,8 @@ func (e *Executor) newRun(ctx context.Context, plan Plan, sink func(int, partiti
 		// deadline passes is not lost.
 		events: make(chan event, len(plan.Groups)+2),
 	}
-	r.headroomAt, r.hopelessAt, r.rescueAt, r.urgentAt = unset, unset, unset, unset
+	r.headroomAt, r.hopelessAt, r.rescueAt, r.urgentAt, r.leaveAt = unset, unset, unset, unset, unset
+	r.taken = make([]int, len(r.view.later))
 	if d, ok := ctx.Deadline(); ok {
 		r.deadline = int64(d.Sub(e.begin))
 		left := r.deadline - r.begin
@@ -157,10 +165,13 @@ func (e *Executor) newRun(ctx context.Context, plan Plan, sink func(int, partiti
 		if r.req.Query.Consistency.Required(2) > 1 && r.view.anyGone() {
 			r.hopelessAt = r.begin + left/2
 		}
+		if r.req.Elsewhere != nil && len(r.view.later) > 0 {
+			r.leaveAt = r.rescueAt
+		}
 	}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	if plan.req.Quorum != nil {
-		r.beginQuorum()
+		r.beginQuorum(plan.cutOff)
 	}
 	return r
 }
@@ -205,6 +216,9 @@ func (r *run) wait() bool {
 		r.failoverLost()
 	case <-r.alarm():
 		r.hedgeDue()
+		if r.leaveAt <= r.executor.now() {
+			r.leaveDue()
+		}
 		if r.hopelessAt <= r.executor.now() {
 			r.hopelessAt = unset
 			r.giveUp()
@@ -235,7 +249,7 @@ func (r *run) takeNext() bool {
 // alarm fires when the next attempt is late, keys are to be tried again or to be given up;
 // nil, for ever, when nothing will be.
 func (r *run) alarm() <-chan time.Time {
-	at := min(r.hopelessAt, r.headroomAt)
+	at := min(r.hopelessAt, r.headroomAt, r.leaveAt)
 	for _, a := range r.pending {
 		at = min(at, a.hedgeAt)
 	}
