@@ -20,10 +20,10 @@ import (
 func (a *App) pages(gatherer prometheus.Gatherer) http.Handler {
 	cfg := admin.Config{Version: a.options.Version, Pprof: a.started.Listen.Pprof, ClearHotKeys: a.started.Admin.HotKeys == config.HotKeysClear}
 	return admin.New(cfg, admin.Deps{
-		Lookup:    a.lookups,
-		NotReady:  func() string { return a.server.NotReady() },
-		Gatherer:  gatherer,
-		Hosts:     func() any { return a.hostStatus() },
+		Lookup:   a.lookups,
+		NotReady: func() string { return a.server.NotReady() },
+		Gatherer: gatherer,
+		Hosts:    func() any { return a.hostStatus() },
 		Datacenters: func() any {
 			if of := a.executor.Datacenters(); of != nil {
 				return of

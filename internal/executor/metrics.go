@@ -55,8 +55,8 @@ func newMetrics() *metrics {
 			"Keys asked of another datacenter since too few local replicas could be reached, by that datacenter.", "dc"),
 		dcDenied: counters("qosproxy_dc_failover_denied_keys_total",
 			"Keys not asked of another datacenter when they were due to be, since dc_failover_keys were in flight there.", "dc"),
-		sent:      make(map[Kind]prometheus.Counter),
-		addrs:     make(map[string]bool),
+		sent:  make(map[Kind]prometheus.Counter),
+		addrs: make(map[string]bool),
 	}
 	m.hedgeOpportunities, m.opportunities = newOpportunities()
 	for _, kind := range []Kind{KindFirst, KindHedge, KindFailover, KindReread, KindProbe} {

@@ -126,7 +126,7 @@ type Client struct {
 
 // Ring is the cluster as a whole.
 type Ring struct {
-	LocalDC   string   `json:"local_dc,omitempty"`
+	LocalDC string `json:"local_dc,omitempty"`
 	// Datacenters are those of the fail-over order; empty where there is only one.
 	Datacenters []Datacenter `json:"datacenters,omitempty"`
 	Keyspaces   []string     `json:"keyspaces"`
