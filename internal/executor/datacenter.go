@@ -98,6 +98,11 @@ func (e *Executor) datacenterOf(name string) *datacenter {
 	return d
 }
 
+// mayLeave reports whether keys of a request may be asked of another datacenter.
+func (e *Executor) mayLeave(v *view, req *Request) bool {
+	return req.Elsewhere != nil && len(v.later) > 0 && e.failoverKeys.Load() > 0
+}
+
 // SetFailoverKeys sets Config.FailoverKeys anew. Keys in flight end as they began.
 func (e *Executor) SetFailoverKeys(keys int) { e.failoverKeys.Store(int64(keys)) }
 
@@ -148,7 +153,7 @@ func (r *Request) cutOff(v *view, replicas []ring.HostIndex, gone func(*host) bo
 // reroute returns the replicas to plan over: for keys that are cut off from the local
 // datacenter those of the next, as long as more keys may be in flight there.
 func (e *Executor) reroute(v *view, req *Request) [][]ring.HostIndex {
-	if req.Elsewhere == nil || len(v.later) == 0 || !v.anyOut() {
+	if !e.mayLeave(v, req) || !v.anyOut() {
 		return req.Replicas
 	}
 	out := slices.Clone(req.Replicas)
@@ -209,7 +214,7 @@ func (r *run) deaf(h *host) bool {
 // cutOff reports whether a key may be asked of another datacenter now. Replicas that are
 // compared are all of one datacenter.
 func (r *run) cutOff(k int32) bool {
-	if r.req.Elsewhere == nil || len(r.view.later) == 0 {
+	if !r.mayLeave {
 		return false
 	}
 	return r.keys[k].last == ReasonUnavailable || r.req.cutOff(r.view, r.req.Replicas[k], r.deaf)
@@ -248,7 +253,7 @@ func (r *run) untriedElsewhere(k int32, tooFull, into []ring.HostIndex) (open []
 // leave asks the next datacenter for keys of an attempt that are cut off from the local one.
 // No budget of hedges is asked, since the hosts here answer nobody.
 func (r *run) leave(a *attempt) {
-	if r.req.Elsewhere == nil || a.sent.host.dc != nil {
+	if !r.mayLeave || a.sent.host.dc != nil {
 		return
 	}
 	var keys []int32

@@ -48,8 +48,8 @@ const (
 	AvoidedEjected Avoided = "ejected"
 	// AvoidedFull means that as many keys are outstanding at it as may be.
 	AvoidedFull Avoided = "full"
-	// AvoidedLost means that it answered nobody while another did, or failed again and again:
-	// keys of which too few other replicas are left fail over to the next datacenter.
+	// AvoidedLost means that it answered nobody while another did, where there is a datacenter
+	// to fail over to, and has yet to show that it is healthy.
 	AvoidedLost Avoided = "lost"
 )
 
@@ -215,7 +215,7 @@ func (e *Executor) survey(v *view, near []bool, s *survey) {
 	overdue, recovering, slow := 0, 0, 0
 	for _, i := range v.data {
 		h := v.hosts[i]
-		s.stalled[i] = e.stalled(v, h, now)
+		s.stalled[i] = h.lost.Load() || e.stalled(v, h, now)
 		s.relative[i] = h.relativeNow(now)
 		s.slow[i] = s.relative[i] >= e.policies.slowRelative
 		recovers := h.is(Suspect, Probing)
@@ -262,7 +262,7 @@ func (s *survey) describe(v *view) *Survey {
 	out := &Survey{Avoided: make([]Avoided, len(v.hosts)), Stressed: s.stressed, Size: s.size}
 	for i, avoid := range s.avoid {
 		switch {
-		case len(v.later) > 0 && v.hosts[i].out():
+		case v.hosts[i].lost.Load():
 			out.Avoided[i] = AvoidedLost
 		case avoid:
 			out.Avoided[i] = v.hosts[i].avoidedFor(s.stalled[i])

@@ -29,16 +29,17 @@ func (e *Executor) probe(v *view, req *Request) {
 			continue
 		}
 		keys := keysOf(req, i, h.probeKeys())
-		if len(keys) == 0 || h.full(len(keys)) || !h.probing.CompareAndSwap(false, true) {
+		if len(keys) == 0 || !h.probing.CompareAndSwap(false, true) {
 			continue
 		}
-		if !req.Table.hedges.Probe(req.Table.lateShare() > e.policies.manyLate) {
+		if !h.reserve(len(keys)) {
 			h.probing.Store(false)
 			continue
 		}
-		if !e.spawn(func() { e.sendProbe(v, h, req, keys) }) {
+		if !req.Table.hedges.Probe(req.Table.lateShare() > e.policies.manyLate) ||
+			!e.spawn(func() { e.sendProbe(v, h, req, keys) }) {
+			h.unreserve(len(keys))
 			h.probing.Store(false)
-			return
 		}
 	}
 }
@@ -88,7 +89,7 @@ func (e *Executor) spawn(f func()) bool {
 	return true
 }
 
-// sendProbe sends the keys to the host; its answer is thrown away.
+// sendProbe sends the keys, which are reserved, to the host; its answer is thrown away.
 func (e *Executor) sendProbe(v *view, h *host, req *Request, keys []partition.Key) {
 	defer h.probing.Store(false)
 	ctx, cancel := context.WithTimeout(e.ctx, probeTimeout)
@@ -100,7 +101,6 @@ func (e *Executor) sendProbe(v *view, h *host, req *Request, keys []partition.Ke
 		host: h, view: v, table: table, kind: KindProbe, keys: len(keys),
 		sentAt: e.now(), within: int64(table.overdueAfter(h.patience(delay), len(keys))),
 	}
-	h.addKeys(len(keys))
 	h.add(o)
 	e.metrics.sent[KindProbe].Inc()
 	results, err := e.read(ctx, &SubQuery{Query: query, Host: h.Host, Ring: req.Ring, Keys: keys, Settled: o.settle})

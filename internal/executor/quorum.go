@@ -38,7 +38,7 @@ func (q *Quorum) asks(replicas []ring.HostIndex) (open []ring.HostIndex, need in
 // group, and neither are those that are cut off from them, for another datacenter has a quorum
 // of its own.
 func (e *Executor) planQuorum(v *view, req *Request, in *planner.Input, s *survey) (out planner.Plan, cutOff []int32) {
-	mayLeave := req.Elsewhere != nil && len(v.later) > 0 && v.anyOut()
+	mayLeave := e.mayLeave(v, req) && v.anyOut()
 	in.Replicas = make([][]ring.HostIndex, len(req.Replicas))
 	needs, most := make([]int, len(req.Replicas)), 0
 	for k, replicas := range req.Replicas {

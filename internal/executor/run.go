@@ -72,10 +72,11 @@ type run struct {
 	// hopelessAt is when keys that too few replicas can be reached for are given up;
 	// unset when all hosts can be.
 	hopelessAt int64
-	// leaveAt is when keys that nobody here has answered leave for another datacenter; unset
-	// when they may not. taken is how many keys the present plan sends to each.
-	leaveAt int64
-	taken   []int
+	// mayLeave is set when keys may be asked of another datacenter, and leaveAt is when those
+	// are that nobody here has answered; taken is how many the present plan sends to each.
+	mayLeave bool
+	leaveAt  int64
+	taken    []int
 }
 
 // keyState is what the run knows of one key.
@@ -157,7 +158,9 @@ func (e *Executor) newRun(ctx context.Context, plan Plan, sink func(int, partiti
 		events: make(chan event, len(plan.Groups)+2),
 	}
 	r.headroomAt, r.hopelessAt, r.rescueAt, r.urgentAt, r.leaveAt = unset, unset, unset, unset, unset
-	r.taken = make([]int, len(r.view.later))
+	if r.mayLeave = e.mayLeave(r.view, r.req); r.mayLeave {
+		r.taken = make([]int, len(r.view.later))
+	}
 	if d, ok := ctx.Deadline(); ok {
 		r.deadline = int64(d.Sub(e.begin))
 		left := r.deadline - r.begin
@@ -165,7 +168,7 @@ func (e *Executor) newRun(ctx context.Context, plan Plan, sink func(int, partiti
 		if r.req.Query.Consistency.Required(2) > 1 && r.view.anyGone() {
 			r.hopelessAt = r.begin + left/2
 		}
-		if r.req.Elsewhere != nil && len(r.view.later) > 0 {
+		if r.mayLeave {
 			r.leaveAt = r.rescueAt
 		}
 	}
