@@ -45,6 +45,8 @@ type Deps struct {
 	Gatherer prometheus.Gatherer
 	// Hosts, SLA, Config and Admission are shown by /status as JSON.
 	Hosts, SLA, Config, Admission func() any
+	// Datacenters returns the fail-over order, shown by /status as JSON; nil for none.
+	Datacenters func() any
 	// Board is shown by /status as a page and by /status/live as JSON.
 	Board *status.Board
 	// YAML returns the configuration in use without secrets, for /status/config.

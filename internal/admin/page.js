@@ -270,7 +270,9 @@
     parts.push(make('text', { class: 'under', y: 13 }, s.hosts.length ? 'hosts healthy' : 'yet'));
     $('ring').replaceChildren(...parts);
     const notHealthy = ranked(own).filter((h) => h.state !== 'healthy').map((h) => `${h.address} ${words(h.state)}`);
-    text($('ring-text'), s.ring ? `${s.ring.local_dc || 'one datacenter'}, share of the token ring before replication. ` + (notHealthy.length ? notHealthy.join(', ') + '.' : 'All hosts are healthy.') : 'The cluster is not known yet.');
+    const active = ((s.ring && s.ring.datacenters) || []).find((d) => d.active);
+    const away = active && active.dc !== s.ring.local_dc ? `Keys are read in ${active.dc}: no host of ${s.ring.local_dc} can be reached. ` : '';
+    text($('ring-text'), s.ring ? away + `${s.ring.local_dc || 'one datacenter'}, share of the token ring before replication. ` + (notHealthy.length ? notHealthy.join(', ') + '.' : 'All hosts are healthy.') : 'The cluster is not known yet.');
   };
 
   const drawHosts = (s) => fill('hosts', ranked(s.hosts).map((h) => [

@@ -10,6 +10,8 @@ type statusRing struct {
 	Hosts     int      `json:"hosts"`
 	LocalDC   string   `json:"local_dc,omitempty"`
 	Keyspaces []string `json:"keyspaces"`
+	// Datacenters are those of the fail-over order.
+	Datacenters any `json:"datacenters,omitempty"`
 }
 
 // statusPage is the answer of /status as JSON.
@@ -45,6 +47,9 @@ func (p *pages) serveStatus(w http.ResponseWriter, r *http.Request) {
 	}
 	if r := p.deps.Lookup.Ring(); r != nil {
 		page.Ring = &statusRing{Hosts: r.Len(), LocalDC: r.LocalDC(), Keyspaces: r.Keyspaces()}
+		if p.deps.Datacenters != nil {
+			page.Ring.Datacenters = p.deps.Datacenters()
+		}
 	}
 	for _, t := range p.deps.Lookup.Tables() {
 		page.Tables = append(page.Tables, t.Schema.String())

@@ -152,6 +152,8 @@ func (a *App) Start(ctx context.Context) (err error) {
 		Registerer: registry,
 		Incidents:  a.incidents,
 		Avoidance:  avoidance(),
+
+		FailoverKeys: a.started.Cassandra.DCFailoverKeys,
 	})
 	a.onStop(func(context.Context) error { a.executor.Close(); return nil })
 
@@ -305,7 +307,8 @@ func CassandraConfig(cfg *config.Config, log *slog.Logger) (cassandra.Config, er
 	out := cassandra.Config{
 		ContactPoints:      c.ContactPoints,
 		Port:               c.Port,
-		LocalDC:            c.LocalDC,
+		LocalDC:            c.LocalDC.Local(),
+		LaterDCs:           c.LocalDC.Later(),
 		Username:           c.Username,
 		ConnectionsPerHost: c.ConnectionsPerHost,
 		ConnectTimeout:     c.ConnectTimeout,

@@ -47,6 +47,7 @@ func (a *App) applyTables(_, next *config.Config) (func(), error) {
 	return func() {
 		a.meter.SetBudgets(groupBudgets(next))
 		a.lookups.SetTables(lookupSettings(next))
+		a.executor.SetFailoverKeys(next.Cassandra.DCFailoverKeys)
 	}, nil
 }
 
@@ -76,7 +77,7 @@ func (a *App) applyLogLevel(before, next *config.Config) (func(), error) {
 // applied are the keys that change while running, besides tables and clients; one that ends
 // with a dot is all keys below it.
 var applied = []string{
-	"defaults.", "log.level", "shutdown.", "cassandra.username", "cassandra.password_file", "cassandra.tls.",
+	"defaults.", "log.level", "shutdown.", "cassandra.dc_failover_keys", "cassandra.username", "cassandra.password_file", "cassandra.tls.",
 	"listen.tls.", "listen.max_connections", "admission.",
 }
 

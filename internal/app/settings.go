@@ -105,9 +105,15 @@ func lookupSettings(cfg *config.Config) []lookup.Settings {
 			MaxResponseBytes: int(s.MaxResponseBytes),
 			Coalesce:         s.Coalesce,
 			Alone:            s.Merge == config.MergeOff,
+			DCFailover:       dcFailovers[s.DCFailover],
 		}
 	}
 	return out
+}
+
+// dcFailovers are what the words of dc_failover mean.
+var dcFailovers = map[config.DCFailover]lookup.DCFailover{
+	config.DCFailoverAuto: lookup.DCFailoverOne, config.DCFailoverQuorum: lookup.DCFailoverQuorum, config.DCFailoverOff: lookup.DCFailoverOff,
 }
 
 // levels returns consistency levels as lookups take them.

@@ -20,10 +20,16 @@ import (
 func (a *App) pages(gatherer prometheus.Gatherer) http.Handler {
 	cfg := admin.Config{Version: a.options.Version, Pprof: a.started.Listen.Pprof, ClearHotKeys: a.started.Admin.HotKeys == config.HotKeysClear}
 	return admin.New(cfg, admin.Deps{
-		Lookup:    a.lookups,
-		NotReady:  func() string { return a.server.NotReady() },
-		Gatherer:  gatherer,
-		Hosts:     func() any { return a.hostStatus() },
+		Lookup:   a.lookups,
+		NotReady: func() string { return a.server.NotReady() },
+		Gatherer: gatherer,
+		Hosts:    func() any { return a.hostStatus() },
+		Datacenters: func() any {
+			if of := a.executor.Datacenters(); of != nil {
+				return of
+			}
+			return nil
+		},
 		SLA:       func() any { return a.slaStatus() },
 		Config:    func() any { return a.configStatus() },
 		Admission: func() any { return a.admission.Status() },
@@ -153,7 +159,7 @@ func (b boardSource) fillRing(s *status.Snapshot) {
 	if r == nil {
 		return
 	}
-	s.Ring = &status.Ring{LocalDC: r.LocalDC(), Keyspaces: r.Keyspaces(), Refreshed: b.cluster.Status().LastRefresh.UTC()}
+	s.Ring = &status.Ring{LocalDC: r.LocalDC(), Datacenters: datacenters(b.executor.Datacenters()), Keyspaces: r.Keyspaces(), Refreshed: b.cluster.Status().LastRefresh.UTC()}
 	health := make(map[string]executor.HostHealth, r.Len())
 	for _, h := range b.executor.Health() {
 		health[h.Host.ID] = h

@@ -36,9 +36,7 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	// Data definition waits for the whole cluster, which takes its time while
 	// nodes are joining.
 	d.Timeout = max(cfg.RequestTimeout, 30*time.Second)
-	if cfg.LocalDC != "" {
-		d.HostFilter = gocql.DataCenterHostFilter(cfg.LocalDC)
-	}
+	d.HostFilter = cfg.hostFilter(cfg.LocalDC)
 	s, err := newSession(ctx, d, cfg.Incidents)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", strings.Join(cfg.endpoints(), ", "), err)

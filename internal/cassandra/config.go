@@ -33,6 +33,9 @@ type Config struct {
 	// LocalDC is the datacenter whose replicas are asked. Empty means the
 	// datacenter of the contact points, which must then be in only one.
 	LocalDC string
+	// LaterDCs are the datacenters to fail over to, in order: a Cluster connects to their
+	// hosts as well. They need a LocalDC.
+	LaterDCs []string
 	// Username and Password authenticate; an empty Username means no
 	// authentication.
 	Username string
@@ -107,6 +110,8 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("%w: contact_points is empty; name at least one node", ErrConfig)
 	case c.Port < 1 || c.Port > 65535:
 		return c, fmt.Errorf("%w: port is %d; it must be 1 to 65535", ErrConfig, c.Port)
+	case len(c.LaterDCs) > 0 && c.LocalDC == "":
+		return c, fmt.Errorf("%w: local_dc names datacenters to fail over to and no local one", ErrConfig)
 	case c.ConnectionsPerHost < 1:
 		return c, fmt.Errorf("%w: connections_per_host is %d; it must be at least 1", ErrConfig, c.ConnectionsPerHost)
 	case c.ConnectTimeout < 0 || c.RequestTimeout < 0 || c.RefreshInterval < 0:

@@ -50,9 +50,7 @@ func (c *Cluster) open(ctx context.Context) (*session, error) {
 	// connections, with the answers that are still on their way, and would wait
 	// ten seconds before it makes new ones.
 	d.Events.DisableNodeStatusEvents = true
-	if dc := c.keeper.localDC(c.cfg); dc != "" {
-		d.HostFilter = gocql.DataCenterHostFilter(dc)
-	}
+	d.HostFilter = c.cfg.hostFilter(c.keeper.localDC(c.cfg))
 	s, err := newSession(ctx, d, c.cfg.Incidents)
 	if err != nil {
 		return nil, c.explain(err, w.failures())
@@ -97,8 +95,8 @@ func (c *Cluster) explain(err error, refused map[string]error) error {
 	case errors.Is(err, context.Canceled):
 		return errClosed
 	case strings.Contains(msg, "host was filtered"):
-		return fmt.Errorf("no contact point that answered is in datacenter %q; check cassandra.local_dc and cassandra.contact_points",
-			c.keeper.localDC(c.cfg))
+		return fmt.Errorf("no contact point that answered is in datacenter %s; check cassandra.local_dc and cassandra.contact_points",
+			quoted(append([]string{c.keeper.localDC(c.cfg)}, c.cfg.LaterDCs...)))
 	case strings.Contains(msg, "failed to resolve"):
 		return fmt.Errorf("no contact point could be resolved: %s; check cassandra.contact_points",
 			strings.Join(c.cfg.ContactPoints, ", "))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -136,20 +135,6 @@ func partial(v view) string {
 	return " (" + strings.Join(v.partial, "; ") + ")"
 }
 
-// nodes returns the nodes that can be asked, in random order.
-func (c *Cluster) nodes() []node {
-	s := c.session.Load()
-	dc := c.keeper.localDC(c.cfg)
-	var out []node
-	for _, h := range s.driver.GetHosts() {
-		if h.IsUp() && (dc == "" || h.DataCenter() == dc) {
-			out = append(out, node{s.driver, h, c.cfg.Port})
-		}
-	}
-	rand.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
-	return out
-}
-
 // snapshots are a ring and a schema that are published together.
 type snapshots struct {
 	ring *ring.Ring
@@ -180,7 +165,7 @@ func (c *Cluster) next(ctx context.Context, v view, define definer) (snapshots, 
 	}
 	var err error
 	if out.ring, err = ring.New(ring.Topology{
-		Hosts: c.keeper.hosts.hosts, Keyspaces: out.replications, LocalDC: c.keeper.localDC(c.cfg),
+		Hosts: c.keeper.hosts.hosts, Keyspaces: out.replications, LocalDC: c.keeper.localDC(c.cfg), LaterDCs: c.cfg.LaterDCs,
 	}); err != nil {
 		return snapshots{}, fmt.Errorf("build the ring: %w", err)
 	}

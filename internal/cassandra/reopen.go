@@ -62,7 +62,7 @@ func (c *Cluster) mend(ctx context.Context) error {
 	return c.replace(ctx)
 }
 
-// lost returns the addresses of the local hosts that the driver does not know,
+// lost returns the addresses of the hosts to ask that the driver does not know,
 // or knows at an address where they do not answer.
 func (c *Cluster) lost() []string {
 	known := make(map[string]*gocql.HostInfo)
@@ -73,7 +73,7 @@ func (c *Cluster) lost() []string {
 	dc := c.keeper.localDC(c.cfg)
 	for _, h := range c.keeper.hosts.hosts {
 		k, ok := known[h.ID]
-		if h.DC == dc && (!ok || !k.IsUp() && k.ConnectAddressAndPort() != h.Addr) {
+		if c.cfg.asks(dc, h.DC) && (!ok || !k.IsUp() && k.ConnectAddressAndPort() != h.Addr) {
 			out = append(out, h.Addr)
 		}
 	}

@@ -47,9 +47,13 @@ type Cassandra struct {
 	ContactPoints []string `yaml:"contact_points"`
 	// Port is the native transport port of contact points without one, 1–65535.
 	Port int `yaml:"port"`
-	// LocalDC is the datacenter whose replicas are asked; empty means that of
-	// the contact points, which must then be in only one.
-	LocalDC string `yaml:"local_dc"`
+	// LocalDC are the datacenters whose replicas are asked, in the order of fail-over: the
+	// first is the local one; empty means that of the contact points, which must then be
+	// in only one.
+	LocalDC Datacenters `yaml:"local_dc"`
+	// DCFailoverKeys is the most keys in flight to the hosts of a datacenter that is not the
+	// local one; 0 asks no other.
+	DCFailoverKeys int `yaml:"dc_failover_keys"`
 	// LocalRack is the rack whose replicas are preferred; empty prefers none.
 	LocalRack string `yaml:"local_rack"`
 	// ConnectionsPerHost is the number of connections to each host, 1 or more.
@@ -225,7 +229,9 @@ func Default() Config {
 	return Config{
 		Cassandra: Cassandra{
 			ContactPoints:      []string{"127.0.0.1"},
+			LocalDC:            Datacenters{},
 			Port:               9042,
+			DCFailoverKeys:     1024,
 			ConnectionsPerHost: 2,
 			ConnectTimeout:     5 * time.Second,
 			RefreshInterval:    time.Minute,
@@ -254,6 +260,7 @@ func Default() Config {
 			Grouping:         planner.Cover,
 			MaxKeys:          500,
 			Merge:            MergeAuto,
+			DCFailover:       DCFailoverAuto,
 			MaxRowsPerKey:    1000,
 			MaxResponseBytes: 4 << 20,
 			SLA:              SLA{Percentile: 95, Target: 125 * time.Millisecond, OperateAt: 0.5},

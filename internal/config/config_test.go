@@ -90,7 +90,7 @@ tables:
 	assert.Equal(t, TableName{"Shop", "Features"}, c.Tables[1].Name)
 	assert.Equal(t, Settings{
 		Consistency: "LOCAL_QUORUM", Consistencies: []Consistency{}, QuorumReads: QuorumReplicas, Timeout: 125 * time.Millisecond, SpeculativeRetry: retry, Grouping: planner.Owner,
-		MaxKeys: 5, MaxRowsPerKey: 1000, MaxResponseBytes: 4 << 20, Coalesce: coalesce.Always, Merge: MergeOff,
+		MaxKeys: 5, MaxRowsPerKey: 1000, MaxResponseBytes: 4 << 20, Coalesce: coalesce.Always, Merge: MergeOff, DCFailover: DCFailoverAuto,
 		SLA: SLA{Percentile: 95, Target: 50 * time.Millisecond, OperateAt: 0.5},
 	}, c.Effective(&c.Tables[1]))
 }
@@ -102,7 +102,7 @@ func TestATableCanOverrideEverySetting(t *testing.T) {
 
 	other := Settings{
 		Consistency: "ALL", Consistencies: []Consistency{"ONE"}, Timeout: 1, SpeculativeRetry: hedge.Fixed(1), HedgeBudget: 1, Grouping: planner.Single, MaxKeys: 9,
-		MaxKeysPerGroup: 9, MaxRowsPerKey: 9, MaxResponseBytes: 9, Coalesce: coalesce.Always, Merge: MergeOff, SLA: SLA{Percentile: 9, Target: 9, OperateAt: 0.9},
+		MaxKeysPerGroup: 9, MaxRowsPerKey: 9, MaxResponseBytes: 9, Coalesce: coalesce.Always, Merge: MergeOff, DCFailover: DCFailoverOff, SLA: SLA{Percentile: 9, Target: 9, OperateAt: 0.9},
 	}
 	for _, f := range settings {
 		assert.NotEqual(t, reflect.ValueOf(Default().Defaults).FieldByIndex(f.index).Interface(), reflect.ValueOf(other).FieldByIndex(f.index).Interface(), f.name)

@@ -77,6 +77,10 @@ func (d *decoder) value(dst reflect.Value, node ast.Node, path string) {
 	case isScalar(dst.Type()):
 		d.scalar(dst, node, path)
 	case dst.Kind() == reflect.Slice:
+		if text, _, single := scalarOf(node); single && isEither(dst.Type()) {
+			one(dst, text)
+			return
+		}
 		d.list(dst, node, path)
 	default:
 		d.mapping(dst, node, path)

@@ -74,7 +74,7 @@ func setVariable(dst reflect.Value, value string) error {
 			items = append(items, item)
 		}
 	}
-	dst.Set(reflect.ValueOf(items))
+	dst.Set(reflect.ValueOf(items).Convert(dst.Type()))
 	return nil
 }
 

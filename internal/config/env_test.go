@@ -21,6 +21,8 @@ func TestVariablesGoOverTheFile(t *testing.T) {
 		"PATH=/bin", "QOSPROXY", "QOS=1",
 		"QOSPROXY_CASSANDRA_CONTACT_POINTS=a, b:9043 ,",
 		"QOSPROXY_CASSANDRA_TLS_CA_FILE=/etc/ca=1.pem",
+		"QOSPROXY_CASSANDRA_LOCAL_DC=dc1, dc2",
+		"QOSPROXY_DEFAULTS_DC_FAILOVER=off",
 		"QOSPROXY_CASSANDRA_LOCAL_RACK=",
 		"QOSPROXY_LISTEN_HTTP=",
 		"QOSPROXY_LISTEN_SOCKET_MODE=0600",
@@ -37,6 +39,8 @@ func TestVariablesGoOverTheFile(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "b:9043"}, c.Cassandra.ContactPoints)
 	assert.Equal(t, "/etc/ca=1.pem", c.Cassandra.TLS.CAFile)
+	assert.Equal(t, Datacenters{"dc1", "dc2"}, c.Cassandra.LocalDC)
+	assert.Equal(t, DCFailoverOff, c.Defaults.DCFailover)
 	assert.True(t, c.Cassandra.TLS.On())
 	assert.Empty(t, c.Listen.HTTP)
 	assert.Equal(t, fs.FileMode(0o600), c.Listen.SocketMode)

@@ -55,6 +55,12 @@ func (w *writer) value(v reflect.Value, indent string) {
 	case v.Kind() == reflect.Struct:
 		w.WriteString("\n")
 		w.mapping(v, indent, indent)
+	case isEither(v.Type()) && v.Len() < 2:
+		name := reflect.New(v.Type().Elem()).Elem()
+		if v.Len() == 1 {
+			name = v.Index(0)
+		}
+		w.WriteString(" " + w.scalar(name) + "\n")
 	case v.Len() == 0:
 		w.WriteString(" []\n")
 	case isScalar(v.Type().Elem()):

@@ -44,6 +44,7 @@ func TestShownIsWhatIsInForce(t *testing.T) {
     max_response_bytes: 4MiB
     coalesce: auto
     merge: auto
+    dc_failover: auto
     sla:
       percentile: 95
       target: 80ms
@@ -61,6 +62,9 @@ func TestShownIsReadBack(t *testing.T) {
 			}
 		}
 		c.Cassandra.ContactPoints = rapid.SliceOf(rapid.String()).Draw(t, "contact points")
+		c.Cassandra.LocalDC = rapid.Custom(func(t *rapid.T) Datacenters {
+			return rapid.SliceOf(rapid.StringN(1, 9, -1)).Draw(t, "names")
+		}).Draw(t, "local_dc")
 		c.Defaults = drawSettings(t)
 		for i := range rapid.IntRange(0, 3).Draw(t, "tables") {
 			table := Table{Name: TableName{rapid.StringN(1, 9, -1).Draw(t, "keyspace"), string(rune('a' + i))}}
@@ -131,6 +135,7 @@ func drawSettings(t *rapid.T) Settings {
 		MaxRowsPerKey:    rapid.Int().Draw(t, "rows"),
 		MaxResponseBytes: Bytes(rapid.Int32().Draw(t, "bytes")),
 		Coalesce:         rapid.SampledFrom([]coalesce.Mode{coalesce.Auto, coalesce.Never, coalesce.Always}).Draw(t, "coalesce"),
+		DCFailover:       rapid.SampledFrom([]DCFailover{DCFailoverAuto, DCFailoverQuorum, DCFailoverOff}).Draw(t, "dc failover"),
 		Merge:            rapid.SampledFrom([]Merge{MergeAuto, MergeOff}).Draw(t, "merge"),
 		SLA: SLA{
 			Percentile: float64(rapid.IntRange(0, 1000).Draw(t, "percentile")) / 10,

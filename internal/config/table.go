@@ -44,6 +44,9 @@ type Settings struct {
 	Coalesce coalesce.Mode `yaml:"coalesce"`
 	// Merge says whether sub-queries share statements with those of other lookups.
 	Merge Merge `yaml:"merge"`
+	// DCFailover says at which levels lookups go to another datacenter when the local one
+	// cannot be reached.
+	DCFailover DCFailover `yaml:"dc_failover"`
 	// SLA is the target that lookups are measured against.
 	SLA SLA `yaml:"sla"`
 }
@@ -104,6 +107,7 @@ type Overrides struct {
 	MaxResponseBytes *Bytes            `yaml:"max_response_bytes"`
 	Coalesce         *coalesce.Mode    `yaml:"coalesce"`
 	Merge            *Merge            `yaml:"merge"`
+	DCFailover       *DCFailover       `yaml:"dc_failover"`
 	SLA              *SLAOverrides     `yaml:"sla"`
 }
 
@@ -135,6 +139,7 @@ func (c *Config) Effective(t *Table) Settings {
 	override(&s.MaxResponseBytes, t.MaxResponseBytes)
 	override(&s.Coalesce, t.Coalesce)
 	override(&s.Merge, t.Merge)
+	override(&s.DCFailover, t.DCFailover)
 	if t.SLA != nil {
 		override(&s.SLA.Percentile, t.SLA.Percentile)
 		override(&s.SLA.Target, t.SLA.Target)
@@ -170,6 +175,7 @@ func overriding(s Settings) Overrides {
 		MaxResponseBytes: &s.MaxResponseBytes,
 		Coalesce:         &s.Coalesce,
 		Merge:            &s.Merge,
+		DCFailover:       &s.DCFailover,
 		SLA:              &SLAOverrides{Percentile: &s.SLA.Percentile, Target: &s.SLA.Target, OperateAt: &s.SLA.OperateAt},
 	}
 }

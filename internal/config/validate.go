@@ -52,6 +52,7 @@ func (v *validator) cassandra(c *Cassandra) {
 		v.check(contactPoint(p), fmt.Sprintf("cassandra.contact_points[%d]", i), "%q is not an address; write a host, or host:port", p)
 	}
 	v.check(1 <= c.Port && c.Port <= 65535, "cassandra.port", "%d is not a port; use 1 to 65535", c.Port)
+	v.datacenters(c)
 	v.check(c.ConnectionsPerHost > 0, "cassandra.connections_per_host", "%d is below 1; use a number such as 2", c.ConnectionsPerHost)
 	v.positive("cassandra.connect_timeout", c.ConnectTimeout, "5s")
 	v.positive("cassandra.refresh_interval", c.RefreshInterval, "1m")
@@ -145,6 +146,8 @@ func (v *validator) settings(path string, s Settings, given Overrides) {
 	v.given(given.MaxResponseBytes != nil, s.MaxResponseBytes > 0, path+".max_response_bytes",
 		"%s is below 1; use a size such as 4MiB", s.MaxResponseBytes)
 	v.given(given.Merge != nil, slices.Contains([]Merge{MergeAuto, MergeOff}, s.Merge), path+".merge", "%q is not a way to merge; use auto or off", s.Merge)
+	v.given(given.DCFailover != nil, slices.Contains([]DCFailover{DCFailoverAuto, DCFailoverQuorum, DCFailoverOff}, s.DCFailover), path+".dc_failover",
+		"%q does not say which levels fail over; use auto, quorum or off", s.DCFailover)
 	if given.SLA != nil {
 		v.sla(path+".sla", s.SLA, *given.SLA)
 	}

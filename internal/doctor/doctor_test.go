@@ -145,12 +145,16 @@ var faults = map[string]struct {
 	"another partitioner": {func(p patient) {
 		p.Partitioner, p.Nodes, p.Cluster.Tables, p.RingFailure = "org.apache.cassandra.dht.ByteOrderedPartitioner", nil, nil, "no host owns a token"
 	}, "partitioner", doctor.Problem, "ByteOrderedPartitioner", "Murmur3Partitioner"},
-	"a local_dc that does not exist": {func(p patient) { p.Cassandra.LocalDC = "dc3" },
+	"a local_dc that does not exist": {func(p patient) { p.Cassandra.LocalDC = config.Datacenters{"dc3"} },
 		"datacenter", doctor.Problem, "no node is in local_dc dc3; the datacenters are dc1, dc2", "cassandra.local_dc: dc1"},
-	"contact points in several datacenters": {func(p patient) { p.Cassandra.LocalDC, p.Points[1].DC = "", "dc2" },
+	"a datacenter to fail over to that does not exist": {func(p patient) { p.Cassandra.LocalDC = config.Datacenters{"dc1", "dc9"} },
+		"datacenter", doctor.Problem, "no node is in dc9, to which lookups are to fail over; the datacenters are dc1, dc2", "write dc2 in place of dc9"},
+	"a datacenter to fail over to without a contact point": {func(p patient) { p.Cassandra.LocalDC = config.Datacenters{"dc1", "dc2"} },
+		"datacenter", doctor.Warning, "no contact point that answers is in dc2", "add a node of dc2 to cassandra.contact_points"},
+	"contact points in several datacenters": {func(p patient) { p.Cassandra.LocalDC, p.Points[1].DC = nil, "dc2" },
 		"datacenter", doctor.Problem, "several datacenters: dc1, dc2", "cassandra.local_dc: dc1"},
 	"contact points in another datacenter": {func(p patient) {
-		p.Cassandra.LocalDC, p.LocalDC = "dc2", "dc2"
+		p.Cassandra.LocalDC, p.LocalDC = config.Datacenters{"dc2"}, "dc2"
 		for i := range p.Nodes[3:] {
 			ask(&p.Nodes[3+i])
 		}
@@ -380,7 +384,7 @@ func TestNoFaultIsFoundWhereThereIsNone(t *testing.T) {
 			p.Config.Tables, p.Cluster.Tables = p.Config.Tables[:orders], p.Cluster.Tables[:orders]
 		},
 		"a table without rows":           func(p patient) { p.Cluster.Tables[orders].Lookups = nil },
-		"the datacenter by default":      func(p patient) { p.Cassandra.LocalDC = "" },
+		"the datacenter by default":      func(p patient) { p.Cassandra.LocalDC = nil },
 		"a contact point that is a name": func(p patient) { p.Points[0].Name = "cassandra.example.com:9042" },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -95,7 +95,7 @@ func datacenter(e *exam) []Finding {
 			points[p.DC] = true
 		}
 	}
-	dc, rack := e.cfg.Cassandra.LocalDC, e.cfg.Cassandra.LocalRack
+	dc, rack := e.cfg.Cassandra.LocalDC.Local(), e.cfg.Cassandra.LocalRack
 	switch {
 	case dc != "" && !dcs[dc]:
 		return []Finding{{Level: Problem, Found: fmt.Sprintf("no node is in local_dc %s; the datacenters are %s", dc, sorted(dcs)),
@@ -112,7 +112,33 @@ func datacenter(e *exam) []Finding {
 			Mend: "cassandra.local_rack: " + cmp.Or(config.Nearest(rack, slices.Sorted(maps.Keys(racks))), slices.Min(slices.Collect(maps.Keys(racks)))),
 			Why:  "No replica is preferred, and reads go to all zones."}}
 	}
+	if found := laterDCs(e, dcs, points); found != nil {
+		return found
+	}
 	return fine(fmt.Sprintf("%s: %s in %s", e.LocalDC, count(len(e.local), "node"), count(len(racks), "rack")))
+}
+
+// laterDCs finds datacenters to fail over to that do not exist, or that a proxy which starts
+// while the local one is lost does not find.
+func laterDCs(e *exam, dcs, points map[string]bool) []Finding {
+	var found []Finding
+	listed := e.cfg.Cassandra.LocalDC
+	for _, dc := range listed.Later() {
+		switch {
+		case !dcs[dc]:
+			meant := config.Nearest(dc, slices.DeleteFunc(slices.Sorted(maps.Keys(dcs)), func(name string) bool { return slices.Contains(listed, name) }))
+			mend := "remove " + dc + " from cassandra.local_dc"
+			if meant != "" {
+				mend = "write " + meant + " in place of " + dc + " in cassandra.local_dc"
+			}
+			found = append(found, Finding{Level: Problem, Found: fmt.Sprintf("no node is in %s, to which lookups are to fail over; the datacenters are %s", dc, sorted(dcs)), Mend: mend})
+		case len(points) > 0 && !points[dc]:
+			found = append(found, Finding{Level: Warning, Found: "no contact point that answers is in " + dc + ", to which lookups are to fail over",
+				Mend: "add a node of " + dc + " to cassandra.contact_points",
+				Why:  "A proxy that starts while " + listed.Local() + " is lost does not find the cluster."})
+		}
+	}
+	return found
 }
 
 // nodes finds nodes of the local datacenter that cannot be reached.

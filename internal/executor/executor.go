@@ -72,6 +72,9 @@ type Config struct {
 	Incidents *incident.Log
 	// Avoidance says whether plans spare hosts in trouble; the zero value does.
 	Avoidance Avoidance
+	// FailoverKeys is the most keys in flight to each datacenter to fail over to, abandoned
+	// ones included; 0 asks none. SetFailoverKeys changes it.
+	FailoverKeys int
 	// GroupSize says how large groups of a query should be. It is asked for every plan,
 	// by many goroutines; nil leaves it to the planner.
 	GroupSize func(*Query) GroupSize
@@ -128,6 +131,10 @@ type Executor struct {
 	seed     atomic.Uint64
 	surveys  sync.Pool
 	ejecting sync.Mutex
+
+	// failoverKeys is Config.FailoverKeys; datacenters are by name, behind viewMu.
+	failoverKeys atomic.Int64
+	datacenters  map[string]*datacenter
 }
 
 // New returns an executor. Close it to end its probes.
@@ -160,6 +167,8 @@ func newExecutor(cfg Config, p policies) *Executor {
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	e.surveys.New = func() any { return new(survey) }
 	e.views.Store(&[]*view{})
+	e.datacenters = make(map[string]*datacenter)
+	e.SetFailoverKeys(cfg.FailoverKeys)
 	e.metrics = newMetrics()
 	if cfg.Registerer != nil {
 		if err := e.metrics.register(cfg.Registerer, e); err != nil {

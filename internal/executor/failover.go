@@ -48,7 +48,7 @@ func (r *run) failover(keys []int32, reason Reason) {
 		}
 		retry = append(retry, k)
 	}
-	groups, unplaced, _ := r.place(retry)
+	groups, unplaced, _ := r.place(retry, anywhere)
 	for _, k := range unplaced {
 		switch {
 		case r.mayWait(k):
@@ -106,6 +106,9 @@ func (r *run) exhaust(keys ...int32) {
 		res := verdict(ks.last)
 		if (ks.last == reasonFull || ks.last == ReasonTimeout) && r.tooFew(k) {
 			res = verdict(ReasonUnavailable)
+		}
+		if ks.refused && ks.last == reasonFull {
+			res.Err = errElsewhereFull
 		}
 		if ks.lastErr != nil && res.Status == partition.Failed {
 			res = partition.Unanswered(cmp.Or(ks.lastReason, res.Reason), ks.lastErr)

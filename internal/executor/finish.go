@@ -43,6 +43,7 @@ func (r *run) expire() {
 	if errors.Is(r.ctx.Err(), context.DeadlineExceeded) {
 		r.noHeadroom()
 		r.giveUp()
+		r.refuse()
 	}
 	res := TimedOut(r.ctx, time.Duration(min(r.deadline, r.executor.now())-r.begin))
 	r.unanswered(func(int32) bool { return true }, res)
@@ -91,6 +92,9 @@ func (r *run) end() {
 // proxy does, and until they notice that one is gone they wait for it, each for
 // longer than any lookup.
 func (r *run) tooFew(k int32) bool {
+	if r.keys[k].away || r.keys[k].refused {
+		return false // there are others elsewhere
+	}
 	replicas := r.req.Replicas[k]
 	alive := 0
 	for _, h := range replicas {

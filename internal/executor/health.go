@@ -32,11 +32,13 @@ type HostHealth struct {
 	// was late; HedgedAway are the sub-queries that were hedged because this one was.
 	// They begin anew when the host comes back at another address.
 	SubQueries, Hedges, HedgedAway int64
+	// Lost is whether it counts as out of reach when keys fail over to another datacenter.
+	Lost bool
 }
 
 // Health returns how each host of the current snapshot is doing, in the order of
-// its hosts; nil before the first snapshot. Hosts that hold no data for this
-// proxy (no tokens, or another datacenter) are left out.
+// its hosts, those of the datacenters to fail over to last; nil before the first snapshot.
+// Hosts that hold no data for this proxy (no tokens, or another datacenter) are left out.
 func (e *Executor) Health() []HostHealth {
 	if e.current == nil {
 		return nil
@@ -46,8 +48,8 @@ func (e *Executor) Health() []HostHealth {
 		return nil
 	}
 	v := e.view(r)
-	out := make([]HostHealth, 0, len(v.data))
-	for _, i := range v.data {
+	out := make([]HostHealth, 0, len(v.all))
+	for _, i := range v.all {
 		out = append(out, v.hosts[i].health(e.now()))
 	}
 	return out
@@ -67,6 +69,7 @@ func (h *host) health(now int64) HostHealth {
 		SubQueries:         h.counts.subQueries.Load(),
 		Hedges:             h.counts.hedges.Load(),
 		HedgedAway:         h.counts.hedgedAway.Load(),
+		Lost:               h.out(),
 	}
 	if h.oldest != nil {
 		out.OldestOutstanding = time.Duration(now - h.oldest.sentAt)

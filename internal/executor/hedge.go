@@ -17,7 +17,7 @@ func (r *run) hedgeDue() {
 	for i := range len(r.pending) {
 		if a := r.pending[i]; a.hedgeAt <= now {
 			a.hedgeAt = unset
-			if a.kind == KindFirst && !a.late && a.delay > 0 {
+			if a.kind == KindFirst && !a.late && a.delay > 0 && a.sent.host.dc == nil {
 				r.req.Table.noteLate(true)
 			}
 			if a.kind == KindHedge && !a.late {
@@ -26,6 +26,7 @@ func (r *run) hedgeDue() {
 				}
 			}
 			a.late = true
+			r.leave(a)
 			r.hedge(a, now)
 		}
 	}
@@ -49,7 +50,7 @@ func (r *run) hedge(a *attempt, now int64) {
 		r.traceHedge(a, NotHedgedDeadline)
 		return
 	}
-	groups, unplaced, stressed := r.place(keys)
+	groups, unplaced, stressed := r.place(keys, anywhere)
 	full := slices.ContainsFunc(unplaced, func(k int32) bool { return r.keys[k].full })
 	if len(groups) == 0 {
 		r.traceHedge(a, NotHedgedReplicas)

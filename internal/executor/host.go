@@ -38,7 +38,11 @@ type host struct {
 	// current is a State, never SlowStart, which only the time tells.
 	current atomic.Int32
 	// gone is set while the host was last seen to be unreachable.
-	gone   atomic.Bool
+	gone atomic.Bool
+	// lost is set from when the host was found to answer nobody until it is healthy.
+	lost atomic.Bool
+	// dc is the datacenter to fail over to that it is of; nil for the local one.
+	dc     *datacenter
 	share  share
 	counts hostCounts
 	// relative is the moving average of latencies over what a group of their
@@ -85,8 +89,8 @@ type history struct {
 	loggedAt      int64
 }
 
-func (e *Executor) newHost(rh ring.Host) *host {
-	h := &host{Host: rh, executor: e, metrics: e.metrics.host(rh.Addr)}
+func (e *Executor) newHost(rh ring.Host, dc *datacenter) *host {
+	h := &host{Host: rh, executor: e, dc: dc, metrics: e.metrics.host(rh.Addr)}
 	h.overdueAt.Store(unset)
 	h.nextOverdueAt.Store(unset)
 	h.probeAt.Store(unset)
@@ -110,11 +114,16 @@ func (h *host) fullWith(inflight int64, n int) bool {
 	return inflight > 0 && inflight+int64(n) > int64(h.executor.limits.InflightKeys)
 }
 
-// reserve counts n keys as outstanding, unless the host is too full for them.
+// reserve counts n keys as outstanding, unless the host or its datacenter is too full for
+// them.
 func (h *host) reserve(n int) bool {
+	if !h.dc.reserve(n) {
+		return false
+	}
 	for {
 		inflight := h.keys.Load()
 		if h.fullWith(inflight, n) {
+			h.dc.add(-n)
 			return false
 		}
 		if h.keys.CompareAndSwap(inflight, inflight+int64(n)) {
@@ -124,7 +133,13 @@ func (h *host) reserve(n int) bool {
 }
 
 // unreserve gives back n reserved keys that were not sent.
-func (h *host) unreserve(n int) { h.keys.Add(-int64(n)) }
+func (h *host) unreserve(n int) { h.addKeys(-n) }
+
+// addKeys counts n keys as outstanding, or as not outstanding any more.
+func (h *host) addKeys(n int) {
+	h.keys.Add(int64(n))
+	h.dc.add(n)
+}
 
 // silentFor reports whether the host has not settled anything for that long: then it
 // pauses or is gone, while one that goes on answering others has merely met a key

@@ -14,6 +14,9 @@ type view struct {
 	// data are the indices of the hosts that may be asked: those of the local
 	// datacenter that own tokens.
 	data []ring.HostIndex
+	// later are the datacenters to fail over to; all are data and their hosts.
+	later []later
+	all   []ring.HostIndex
 }
 
 // third is how many hosts may be ejected, or avoided as suspects, at a time:
@@ -74,16 +77,24 @@ func (e *Executor) newView(r *ring.Ring, views []*view) *view {
 			known[identity{h.ID, h.Addr}] = h
 		}
 	}
-	v := &view{ring: r, hosts: make([]*host, r.Len())}
+	v := &view{ring: r, hosts: make([]*host, r.Len()), later: e.laterOf(r)}
 	for i, rh := range r.Hosts() {
 		h, ok := known[identity{rh.ID, rh.Addr}]
 		if !ok {
-			h = e.newHost(rh)
+			var dc *datacenter
+			if slices.Contains(r.LaterDCs(), rh.DC) {
+				dc = e.datacenterOf(rh.DC)
+			}
+			h = e.newHost(rh, dc)
 		}
 		v.hosts[i] = h
 		if len(rh.Tokens) > 0 && (r.LocalDC() == "" || rh.DC == r.LocalDC()) {
 			v.data = append(v.data, ring.HostIndex(i))
 		}
+	}
+	v.all = v.data
+	for _, dc := range v.later {
+		v.all = slices.Concat(v.all, dc.hosts)
 	}
 	return v
 }

@@ -23,6 +23,9 @@ type metrics struct {
 	failovers  *prometheus.CounterVec
 	changes    *prometheus.CounterVec
 
+	// dcKeys and dcDenied are by datacenter to fail over to.
+	dcKeys, dcDenied *prometheus.CounterVec
+
 	hedgeOpportunities *prometheus.CounterVec
 	opportunities      opportunities
 
@@ -48,8 +51,12 @@ func newMetrics() *metrics {
 			"Hedges by outcome: won answered some key first, lost did not, denied were not sent for want of budget or for overload.", "outcome"),
 		failovers: counters("qosproxy_failovers_total", "Sub-queries sent for keys that another has lost, by the reason for which they were lost.", "reason"),
 		changes:   counters("qosproxy_host_state_changes_total", "Times a host has entered a state.", "host", "state"),
-		sent:      make(map[Kind]prometheus.Counter),
-		addrs:     make(map[string]bool),
+		dcKeys: counters("qosproxy_dc_failover_keys_total",
+			"Keys asked of another datacenter since too few local replicas could be reached, by that datacenter.", "dc"),
+		dcDenied: counters("qosproxy_dc_failover_denied_keys_total",
+			"Keys not asked of another datacenter when they were due to be, since dc_failover_keys were in flight there.", "dc"),
+		sent:  make(map[Kind]prometheus.Counter),
+		addrs: make(map[string]bool),
 	}
 	m.hedgeOpportunities, m.opportunities = newOpportunities()
 	for _, kind := range []Kind{KindFirst, KindHedge, KindFailover, KindReread, KindProbe} {
@@ -72,7 +79,7 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 
 func (m *metrics) register(to prometheus.Registerer, e *Executor) error {
 	var errs []error
-	for _, c := range []prometheus.Collector{m.durations, m.subQueries, m.hedges, m.failovers, m.changes, m.hedgeOpportunities, hostCollector{e}, quorumCollector{e}} {
+	for _, c := range []prometheus.Collector{m.durations, m.subQueries, m.hedges, m.failovers, m.changes, m.dcKeys, m.dcDenied, m.hedgeOpportunities, hostCollector{e}, quorumCollector{e}} {
 		errs = append(errs, to.Register(c))
 	}
 	return errors.Join(errs...)
@@ -125,6 +132,8 @@ var (
 		"State of the host: 0 healthy, 1 slow_start, 2 probing, 3 suspect, 4 ejected.", []string{"host"}, nil)
 	hostInflightDesc = prometheus.NewDesc("qosproxy_host_inflight",
 		"Keys outstanding at the host, abandoned ones included.", []string{"host"}, nil)
+	dcActiveDesc = prometheus.NewDesc("qosproxy_dc_active",
+		"1 for the datacenter that keys are asked of: the first in the order of local_dc of which some host can be reached; 0 for the others.", []string{"dc"}, nil)
 	hostLatencyDesc = prometheus.NewDesc("qosproxy_host_latency_seconds",
 		"Moving average of the latency of the host's answers.", []string{"host"}, nil)
 )
@@ -134,6 +143,7 @@ func (c hostCollector) Describe(to chan<- *prometheus.Desc) {
 	to <- hostStateDesc
 	to <- hostInflightDesc
 	to <- hostLatencyDesc
+	to <- dcActiveDesc
 }
 
 // Collect sends the metrics of each host of the current snapshot.
@@ -143,6 +153,13 @@ func (c hostCollector) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(hostStateDesc, prometheus.GaugeValue, float64(h.State), addr)
 		to <- prometheus.MustNewConstMetric(hostInflightDesc, prometheus.GaugeValue, float64(h.InflightKeys), addr)
 		to <- prometheus.MustNewConstMetric(hostLatencyDesc, prometheus.GaugeValue, h.Latency.Seconds(), addr)
+	}
+	for _, d := range c.executor.Datacenters() {
+		active := 0.0
+		if d.Active {
+			active = 1
+		}
+		to <- prometheus.MustNewConstMetric(dcActiveDesc, prometheus.GaugeValue, active, d.Name)
 	}
 }
 

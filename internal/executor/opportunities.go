@@ -39,7 +39,7 @@ func newOpportunities() (*prometheus.CounterVec, opportunities) {
 // hedge takes; with the second alone a host that is stalled would be seen when it
 // answers again. The mutex of the host is held.
 func (o *opportunities) count(f *outstanding, until int64) {
-	if f.kind != KindFirst {
+	if f.kind != KindFirst || f.host.dc != nil {
 		return
 	}
 	for took := time.Duration(until - f.sentAt); f.counted < len(hedgeDelays) && took >= hedgeDelays[f.counted].delay; f.counted++ {

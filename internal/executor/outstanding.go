@@ -152,7 +152,7 @@ func (o *outstanding) settle() {
 	}
 	o.settled, o.settledAt = true, now
 	h.settledAt.Store(now)
-	h.keys.Add(-int64(o.keys))
+	h.addKeys(-o.keys)
 	h.subQueries.Add(-1)
 	h.unlist(o)
 	if o.phase == abandoned {
@@ -172,7 +172,7 @@ func (o *outstanding) withdraw() {
 		return
 	}
 	o.settled, o.phase = true, abandoned
-	h.keys.Add(-int64(o.keys))
+	h.addKeys(-o.keys)
 	h.subQueries.Add(-1)
 	h.unlist(o)
 	h.executor.metrics.opportunities.count(o, h.executor.now())

@@ -16,6 +16,9 @@ type Plan struct {
 
 	req  *Request
 	view *view
+	// cutOff are keys of a Request.Quorum that are in no group, since too few of their local
+	// replicas are left.
+	cutOff []int32
 }
 
 // Survey is what a plan took into account.
@@ -45,6 +48,9 @@ const (
 	AvoidedEjected Avoided = "ejected"
 	// AvoidedFull means that as many keys are outstanding at it as may be.
 	AvoidedFull Avoided = "full"
+	// AvoidedLost means that it answered nobody while another did, where there is a datacenter
+	// to fail over to, and has yet to show that it is healthy.
+	AvoidedLost Avoided = "lost"
 )
 
 // Plan groups the keys of a request by the host to ask, as things are at this
@@ -55,9 +61,11 @@ func (e *Executor) Plan(req *Request) Plan {
 	p := Plan{req: req, view: e.view(req.Ring)}
 	in := req.Input
 	if req.Quorum != nil {
-		p.Plan = e.planQuorum(p.view, req, &in, s)
+		p.Plan, p.cutOff = e.planQuorum(p.view, req, &in, s)
 	} else {
-		p.Plan = e.planOver(p.view, req.Query, &in, s)
+		e.look(p.view, req.Query, &in, s)
+		in.Replicas = e.reroute(p.view, req)
+		p.Plan = planner.Make(&in)
 	}
 	if req.Trace {
 		p.Survey = s.describe(p.view)
@@ -68,12 +76,17 @@ func (e *Executor) Plan(req *Request) Plan {
 // planOver plans over the hosts of a view as they are at this moment, of which it takes a
 // survey. It sets in the input what is of the moment.
 func (e *Executor) planOver(v *view, q *Query, in *planner.Input, s *survey) planner.Plan {
+	e.look(v, q, in, s)
+	return planner.Make(in)
+}
+
+// look takes a survey, and sets in the input what is of the moment.
+func (e *Executor) look(v *view, q *Query, in *planner.Input, s *survey) {
 	e.policies.survey(e, v, in.Near, s)
 	if s.size = e.groupSize(q); in.Cap > 0 {
 		s.size.Keys = in.Cap
 	}
 	in.Hosts, in.Price, in.Avoid, in.Seed, in.Size = len(v.hosts), s.price, s.avoid, e.nextSeed(), s.size.Keys
-	return planner.Make(in)
 }
 
 // nextSeed rotates the ties of plans: multiples of the golden ratio of 2^64.
@@ -82,10 +95,10 @@ func (e *Executor) nextSeed() uint64 { return e.seed.Add(0x9e3779b97f4a7c15) }
 // place groups keys by the hosts that have headroom for them and reserves them there. Keys
 // without such a host are unplaced; those for which every other replica was too full say so in
 // their state.
-func (r *run) place(keys []int32) (groups []planner.Group, unplaced []int32, stressed bool) {
+func (r *run) place(keys []int32, at where) (groups []planner.Group, unplaced []int32, stressed bool) {
 	var tooFull []ring.HostIndex
 	for len(keys) > 0 {
-		planned, left, load := r.replan(keys, tooFull)
+		planned, left, load := r.replan(keys, at, tooFull)
 		stressed = stressed || load
 		unplaced = append(unplaced, left...)
 		keys = nil
@@ -104,14 +117,15 @@ func (r *run) place(keys []int32) (groups []planner.Group, unplaced []int32, str
 // replan groups keys by the replicas that were not asked yet, as things are at
 // this moment, and leaves out hosts that are known to be too full. Keys without a
 // replica that can be asked are unplaced.
-func (r *run) replan(keys []int32, tooFull []ring.HostIndex) (groups []planner.Group, unplaced []int32, stressed bool) {
+func (r *run) replan(keys []int32, at where, tooFull []ring.HostIndex) (groups []planner.Group, unplaced []int32, stressed bool) {
 	in := r.req.Input
 	in.Replicas = make([][]ring.HostIndex, len(keys))
 	var block []ring.HostIndex
+	clear(r.taken)
 	for i, k := range keys {
 		from := len(block)
 		var full bool
-		block, full = r.untried(k, tooFull, block)
+		block, full = r.untried(k, at, tooFull, block)
 		in.Replicas[i] = block[from:len(block):len(block)]
 		r.keys[k].full = full && from == len(block)
 	}
@@ -136,10 +150,24 @@ func (r *run) replan(keys []int32, tooFull []ring.HostIndex) (groups []planner.G
 }
 
 // untried returns the replicas of a key that were not asked yet and are neither full
-// nor among those known to be too full, and whether any of those not asked are.
-func (r *run) untried(k int32, tooFull, into []ring.HostIndex) (open []ring.HostIndex, full bool) {
-	for i, h := range r.req.Replicas[k] {
-		if i >= 64 || r.keys[k].tried&(1<<i) != 0 {
+// nor among those known to be too full, and whether any of those not asked are. Of a key that
+// is cut off from its local replicas they are those of the next datacenter, if that has any.
+func (r *run) untried(k int32, at where, tooFull, into []ring.HostIndex) (open []ring.HostIndex, full bool) {
+	if at == elsewhere || r.keys[k].need == 0 && r.cutOff(k) {
+		open, full = r.untriedElsewhere(k, tooFull, into)
+		if at == elsewhere || len(open) > len(into) {
+			return open, full
+		}
+	}
+	open, busy := r.untriedOf(k, r.req.Replicas[k], 0, tooFull, into)
+	return open, full || busy
+}
+
+// untriedOf does what untried says for some replicas of the key, of which the first is at a
+// position.
+func (r *run) untriedOf(k int32, replicas []ring.HostIndex, first int, tooFull, into []ring.HostIndex) (open []ring.HostIndex, full bool) {
+	for i, h := range replicas {
+		if i += first; i >= 64 || r.keys[k].tried&(1<<i) != 0 {
 			continue
 		}
 		if r.view.hosts[h].full(1) || slices.Contains(tooFull, h) {
@@ -153,7 +181,7 @@ func (r *run) untried(k int32, tooFull, into []ring.HostIndex) (open []ring.Host
 
 // mark records that a host is asked for a key.
 func (r *run) mark(k int32, host ring.HostIndex) {
-	if i := slices.Index(r.req.Replicas[k], host); i >= 0 && i < 64 {
+	if i := r.req.position(k, host); i >= 0 && i < 64 {
 		r.keys[k].tried |= 1 << i
 	}
 }
@@ -187,7 +215,7 @@ func (e *Executor) survey(v *view, near []bool, s *survey) {
 	overdue, recovering, slow := 0, 0, 0
 	for _, i := range v.data {
 		h := v.hosts[i]
-		s.stalled[i] = e.stalled(v, h, now)
+		s.stalled[i] = h.lost.Load() || e.stalled(v, h, now)
 		s.relative[i] = h.relativeNow(now)
 		s.slow[i] = s.relative[i] >= e.policies.slowRelative
 		recovers := h.is(Suspect, Probing)
@@ -210,7 +238,11 @@ func (e *Executor) survey(v *view, near []bool, s *survey) {
 		s.avoid[i] = e.policies.avoid(e, v.hosts[i], now, signs{
 			stalled: s.stalled[i], stressed: s.stressed, crowded: crowded && (!s.slow[i] || slow > v.third()),
 		})
+		if s.stalled[i] {
+			v.loseStalled(v.hosts[i])
+		}
 	}
+	e.surveyLater(v, now, s)
 }
 
 func (s *survey) reset(n int) {
@@ -229,7 +261,10 @@ func (s *survey) reset(n int) {
 func (s *survey) describe(v *view) *Survey {
 	out := &Survey{Avoided: make([]Avoided, len(v.hosts)), Stressed: s.stressed, Size: s.size}
 	for i, avoid := range s.avoid {
-		if avoid {
+		switch {
+		case v.hosts[i].lost.Load():
+			out.Avoided[i] = AvoidedLost
+		case avoid:
 			out.Avoided[i] = v.hosts[i].avoidedFor(s.stalled[i])
 		}
 	}

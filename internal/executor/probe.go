@@ -23,22 +23,23 @@ const (
 // has keys of theirs. They are asked elsewhere as well, so no lookup ever waits for
 // a probe.
 func (e *Executor) probe(v *view, req *Request) {
-	for _, i := range v.data {
+	for _, i := range v.asked(req) {
 		h := v.hosts[i]
 		if h.is(Healthy) || h.probeAt.Load() > e.now() || h.probing.Load() {
 			continue
 		}
 		keys := keysOf(req, i, h.probeKeys())
-		if len(keys) == 0 || h.full(len(keys)) || !h.probing.CompareAndSwap(false, true) {
+		if len(keys) == 0 || !h.probing.CompareAndSwap(false, true) {
 			continue
 		}
-		if !req.Table.hedges.Probe(req.Table.lateShare() > e.policies.manyLate) {
+		if !h.reserve(len(keys)) {
 			h.probing.Store(false)
 			continue
 		}
-		if !e.spawn(func() { e.sendProbe(v, h, req, keys) }) {
+		if !req.Table.hedges.Probe(req.Table.lateShare() > e.policies.manyLate) ||
+			!e.spawn(func() { e.sendProbe(v, h, req, keys) }) {
+			h.unreserve(len(keys))
 			h.probing.Store(false)
-			return
 		}
 	}
 }
@@ -50,11 +51,19 @@ func keysOf(req *Request, of ring.HostIndex, most int) []partition.Key {
 		if len(keys) == most {
 			break
 		}
-		if slices.Contains(replicas, of) {
+		if slices.Contains(replicas, of) || req.Elsewhere != nil && req.position(int32(k), of) >= 0 {
 			keys = append(keys, req.Keys[k])
 		}
 	}
 	return keys
+}
+
+// asked are the hosts that may be asked for the keys of a request.
+func (v *view) asked(req *Request) []ring.HostIndex {
+	if req.Elsewhere == nil {
+		return v.data
+	}
+	return v.all
 }
 
 // probeKeys is of how many keys a probe is: one at first, and more with each strike,
@@ -80,19 +89,18 @@ func (e *Executor) spawn(f func()) bool {
 	return true
 }
 
-// sendProbe sends the keys to the host; its answer is thrown away.
+// sendProbe sends the keys, which are reserved, to the host; its answer is thrown away.
 func (e *Executor) sendProbe(v *view, h *host, req *Request, keys []partition.Key) {
 	defer h.probing.Store(false)
 	ctx, cancel := context.WithTimeout(e.ctx, probeTimeout)
 	defer cancel()
 	query := req.probeQuery(v, h)
-	table := req.Table.of(query)
+	table := req.Table.at(h, query)
 	delay, _ := table.HedgeDelay(req.Policy, len(keys))
 	o := &outstanding{
 		host: h, view: v, table: table, kind: KindProbe, keys: len(keys),
-		sentAt: e.now(), within: int64(table.overdueAfter(delay, len(keys))),
+		sentAt: e.now(), within: int64(table.overdueAfter(h.patience(delay), len(keys))),
 	}
-	h.keys.Add(int64(len(keys)))
 	h.add(o)
 	e.metrics.sent[KindProbe].Inc()
 	results, err := e.read(ctx, &SubQuery{Query: query, Host: h.Host, Ring: req.Ring, Keys: keys, Settled: o.settle})

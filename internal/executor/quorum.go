@@ -35,14 +35,19 @@ func (q *Quorum) asks(replicas []ring.HostIndex) (open []ring.HostIndex, need in
 
 // planQuorum plans one cover after the other, each over the replicas that the ones before have
 // left, until a quorum of the replicas of each key is asked. Keys of too few replicas are in no
-// group.
-func (e *Executor) planQuorum(v *view, req *Request, in *planner.Input, s *survey) planner.Plan {
-	var out planner.Plan
+// group, and neither are those that are cut off from them, for another datacenter has a quorum
+// of its own.
+func (e *Executor) planQuorum(v *view, req *Request, in *planner.Input, s *survey) (out planner.Plan, cutOff []int32) {
+	mayLeave := e.mayLeave(v, req) && v.anyOut()
 	in.Replicas = make([][]ring.HostIndex, len(req.Replicas))
 	needs, most := make([]int, len(req.Replicas)), 0
 	for k, replicas := range req.Replicas {
 		if len(replicas) == 0 {
 			out.Unplaced = append(out.Unplaced, int32(k))
+			continue
+		}
+		if mayLeave && req.cutOff(v, replicas, (*host).out) {
+			cutOff = append(cutOff, int32(k))
 			continue
 		}
 		in.Replicas[k], needs[k] = req.Quorum.asks(replicas)
@@ -66,7 +71,7 @@ func (e *Executor) planQuorum(v *view, req *Request, in *planner.Input, s *surve
 			}
 		}
 	}
-	return out
+	return out, cutOff
 }
 
 // lacks returns how many more answers the key needs.
@@ -80,8 +85,8 @@ func (r *run) query(k int32) *Query {
 	return r.req.Query
 }
 
-// beginQuorum has each key need a quorum.
-func (r *run) beginQuorum() {
+// beginQuorum has each key need a quorum, but for those that are cut off from their replicas.
+func (r *run) beginQuorum(cutOff []int32) {
 	r.answers = make([][]partition.Result, len(r.keys))
 	if r.req.Trace {
 		r.stats.Compared = make([]quorum.Outcome, len(r.keys))
@@ -95,6 +100,9 @@ func (r *run) beginQuorum() {
 				ks.tried |= 1 << i
 			}
 		}
+	}
+	for _, k := range cutOff {
+		r.keys[k].need = 0
 	}
 }
 
@@ -189,7 +197,7 @@ func (r *run) complete(keys []int32) {
 		if ks.done || ks.missed || int(ks.inFlight) >= ks.lacks() {
 			continue
 		}
-		open, full := r.untried(k, nil, nil)
+		open, full := r.untried(k, anywhere, nil, nil)
 		if len(open) > 0 {
 			ks.missed = true
 			r.lost = append(r.lost, k)

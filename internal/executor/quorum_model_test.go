@@ -673,8 +673,8 @@ func TestRereadsAreNotLateByWhatReplicasTake(t *testing.T) {
 			s.own.latencies.Observe(17, 80*ms)
 		}
 		assert.Equal(t, before, s.overdueAfter(ms, 17))
-		assert.Same(t, s.own, s.of(req.Quorum.Query))
-		assert.Same(t, s, s.of(req.Query))
+		assert.Same(t, s.own, s.at(new(host), req.Quorum.Query))
+		assert.Same(t, s, s.at(new(host), req.Query))
 		assert.Same(t, s.own, b.Table("ks.t", 0.5).own, "kept when the budget changes")
 	})
 }

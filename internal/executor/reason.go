@@ -88,16 +88,17 @@ var ErrEnded = errors.New("the lookup has ended")
 // The errors of keys. Their texts are shown to clients, and tell nothing of
 // hosts or keys.
 var (
-	errNoReplica   = errors.New("the ring knows no replica of this key; retry in a moment")
-	errUnreachable = errors.New("no replica of this key could be reached; retry in a moment")
-	errUnavailable = errors.New("too few replicas are alive for the consistency level; retry in a moment")
-	errReplica     = errors.New("the replicas gave up waiting for each other; retry in a moment")
-	errOverloaded  = errors.New("the replicas refused more work; retry after a pause")
-	errFull        = errors.New("the replicas of this key have too many reads outstanding; retry after a pause")
-	errReadFailure = errors.New("every replica failed to read this key")
-	errInvalid     = errors.New("the replicas refused the query; the schema may have changed")
-	errOther       = errors.New("every replica failed")
-	errMute        = errors.New("the reader returned no answer for this key")
+	errNoReplica     = errors.New("the ring knows no replica of this key; retry in a moment")
+	errUnreachable   = errors.New("no replica of this key could be reached; retry in a moment")
+	errUnavailable   = errors.New("too few replicas are alive for the consistency level; retry in a moment")
+	errReplica       = errors.New("the replicas gave up waiting for each other; retry in a moment")
+	errOverloaded    = errors.New("the replicas refused more work; retry after a pause")
+	errFull          = errors.New("the replicas of this key have too many reads outstanding; retry after a pause")
+	errElsewhereFull = errors.New("the replicas of this key here cannot be reached, and those elsewhere have as many reads as may be sent there; retry after a pause")
+	errReadFailure   = errors.New("every replica failed to read this key")
+	errInvalid       = errors.New("the replicas refused the query; the schema may have changed")
+	errOther         = errors.New("every replica failed")
+	errMute          = errors.New("the reader returned no answer for this key")
 )
 
 // verdict is the result of a key whose replicas are exhausted, by the last

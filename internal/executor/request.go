@@ -26,6 +26,9 @@ type Request struct {
 	// Quorum has the keys read by a quorum of their replicas, and compared; nil has them read
 	// through coordinators.
 	Quorum *Quorum
+	// Elsewhere has the replicas of each key in the datacenters to fail over to, by
+	// Input.Ranges, which is then required; nil asks local replicas only.
+	Elsewhere *ring.Placement
 	// Policy says when a late group is hedged.
 	Policy hedge.Policy
 	// Table is the state of the table, from Executor.Table.

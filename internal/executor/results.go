@@ -29,7 +29,7 @@ func (r *run) take(ev event) {
 		r.abort(ev.broken)
 		return
 	}
-	if a.kind == KindFirst && !a.late && ev.phase == answered && a.delay > 0 {
+	if a.kind == KindFirst && !a.late && ev.phase == answered && a.delay > 0 && a.sent.host.dc == nil {
 		r.req.Table.noteLate(false)
 	}
 	outcome := OutcomeLost
@@ -39,6 +39,9 @@ func (r *run) take(ev event) {
 	switch {
 	case ev.results != nil:
 		r.accept(a, 0, ev.results)
+		if a.won && a.sent.host.dc != nil {
+			r.loseSilent(a.asked)
+		}
 	case ev.phase == failed:
 		r.lose(a, ev.reason)
 	default:

@@ -73,6 +73,11 @@ type run struct {
 	// hopelessAt is when keys that too few replicas can be reached for are given up;
 	// unset when all hosts can be.
 	hopelessAt int64
+	// mayLeave is set when keys may be asked of another datacenter, and leaveAt is when those
+	// are that nobody here has answered; taken is how many the present plan sends to each.
+	mayLeave bool
+	leaveAt  int64
+	taken    []int
 }
 
 // keyState is what the run knows of one key.
@@ -89,6 +94,9 @@ type keyState struct {
 	// when the replicas that were left were all full, and missed while the key is among
 	// those to be asked again. asked is set once a host was sent the key.
 	done, hedged, reread, full, missed, asked bool
+	// away is set once a host of another datacenter was sent the key, and refused when as many
+	// keys as may be were in flight there.
+	away, refused bool
 	// last is why the last attempt failed; lastReason and lastErr what its reader said,
 	// of this key alone.
 	last       Reason
@@ -151,7 +159,10 @@ func (e *Executor) newRun(ctx context.Context, plan Plan, sink func(int, partiti
 		// deadline passes is not lost.
 		events: make(chan event, len(plan.Groups)+2),
 	}
-	r.headroomAt, r.hopelessAt, r.rescueAt, r.urgentAt = unset, unset, unset, unset
+	r.headroomAt, r.hopelessAt, r.rescueAt, r.urgentAt, r.leaveAt = unset, unset, unset, unset, unset
+	if r.mayLeave = e.mayLeave(r.view, r.req); r.mayLeave {
+		r.taken = make([]int, len(r.view.later))
+	}
 	if d, ok := ctx.Deadline(); ok {
 		r.deadline = int64(d.Sub(e.begin))
 		left := r.deadline - r.begin
@@ -159,10 +170,13 @@ func (e *Executor) newRun(ctx context.Context, plan Plan, sink func(int, partiti
 		if r.req.Query.Consistency.Required(2) > 1 && r.view.anyGone() {
 			r.hopelessAt = r.begin + left/2
 		}
+		if r.mayLeave {
+			r.leaveAt = r.rescueAt
+		}
 	}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	if plan.req.Quorum != nil {
-		r.beginQuorum()
+		r.beginQuorum(plan.cutOff)
 	}
 	return r
 }
@@ -207,6 +221,9 @@ func (r *run) wait() bool {
 		r.failoverLost()
 	case <-r.alarm():
 		r.hedgeDue()
+		if r.leaveAt <= r.executor.now() {
+			r.leaveDue()
+		}
 		if r.hopelessAt <= r.executor.now() {
 			r.hopelessAt = unset
 			r.giveUp()
@@ -237,7 +254,7 @@ func (r *run) takeNext() bool {
 // alarm fires when the next attempt is late, keys are to be tried again or to be given up;
 // nil, for ever, when nothing will be.
 func (r *run) alarm() <-chan time.Time {
-	at := min(r.hopelessAt, r.headroomAt)
+	at := min(r.hopelessAt, r.headroomAt, r.leaveAt)
 	for _, a := range r.pending {
 		at = min(at, a.hedgeAt)
 	}

@@ -54,18 +54,26 @@ type event struct {
 }
 
 // secondHedge is how many delays a hedge may take until its keys, too, are asked of
-// a further replica.
+// a further replica, and so may an attempt at another datacenter, which is farther away.
 const secondHedge = 4
+
+// patience is how long a host may take for what is hedged after a delay.
+func (h *host) patience(delay time.Duration) time.Duration {
+	if h.dc != nil {
+		return secondHedge * delay
+	}
+	return delay
+}
 
 // send asks a host for keys that are reserved at it.
 func (r *run) send(host ring.HostIndex, keys []int32, kind Kind) {
 	h, now := r.view.hosts[host], r.executor.now()
 	a := &attempt{kind: kind, asked: keys, keys: keys, open: len(keys), hedgeAt: unset, trace: -1, over: r.ctx, to: r.events}
 	query := r.query(keys[0])
-	table := r.req.Table.of(query)
+	table := r.req.Table.at(h, query)
 	delay, ok := table.HedgeDelay(r.req.Policy, len(keys))
 	switch {
-	case ok && kind != KindHedge:
+	case ok && kind != KindHedge && h.dc == nil:
 		a.delay = int64(delay)
 		a.hedgeAt = now + a.delay
 	case ok && delay > 0: // after ALWAYS, two attempts are what was wished for
@@ -74,7 +82,7 @@ func (r *run) send(host ring.HostIndex, keys []int32, kind Kind) {
 	}
 	a.sent = &outstanding{
 		host: h, view: r.view, table: table, kind: kind, keys: len(keys),
-		sentAt: now, within: int64(table.overdueAfter(delay, len(keys))), traceID: r.req.TraceID,
+		sentAt: now, within: int64(table.overdueAfter(h.patience(delay), len(keys))), traceID: r.req.TraceID,
 	}
 	a.query = SubQuery{
 		Query: query, Host: h.Host, Ring: r.req.Ring, Keys: make([]partition.Key, len(keys)), Settled: a.sent.settle,
@@ -85,7 +93,9 @@ func (r *run) send(host ring.HostIndex, keys []int32, kind Kind) {
 		r.mark(k, host)
 		r.keys[k].inFlight++
 		r.keys[k].asked = true
+		r.keys[k].away = r.keys[k].away || h.dc != nil
 	}
+	h.dc.count(len(keys))
 	r.pending = append(r.pending, a)
 	r.count(a)
 	h.share.add(len(keys), r.executor.lookups.Load())

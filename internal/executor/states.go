@@ -194,8 +194,8 @@ func (h *host) onFailure(o *outstanding, reason Reason, now int64) {
 	}
 }
 
-// eject takes the host out, unless a third of the hosts are out already. The
-// mutex is held; those of other hosts are not needed.
+// eject takes the host out, unless a third of the hosts are out already: where there is
+// another datacenter, all that cannot be reached may be. The mutex is held; those of other hosts are not needed.
 func (h *host) eject(v *view, reason Reason, now int64) {
 	h.executor.ejecting.Lock()
 	defer h.executor.ejecting.Unlock()
@@ -205,7 +205,7 @@ func (h *host) eject(v *view, reason Reason, now int64) {
 			out++
 		}
 	}
-	if out >= v.third() {
+	if out >= v.third() && (len(v.later) == 0 || !reason.Free()) {
 		return
 	}
 	h.backOff(now)
@@ -232,6 +232,9 @@ func (h *host) backOff(now int64) {
 func (h *host) enter(s State, now int64, why string, attrs ...any) {
 	was := State(h.current.Swap(int32(s)))
 	h.history.since = now
+	if s == Healthy {
+		h.lost.Store(false)
+	}
 	if was == s {
 		return
 	}

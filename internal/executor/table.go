@@ -28,6 +28,8 @@ type tableMemory struct {
 	// own is of reads of hosts' own data, of which only the latencies are used: they are far
 	// shorter than those of coordinators, which would else be overdue at once.
 	own *TableState
+	// away is the same of reads in datacenters to fail over to.
+	away *TableState
 	// quorum counts what became of keys that were to be read by their replicas.
 	quorum quorumCounts
 }
@@ -63,6 +65,7 @@ func (e *Executor) Table(name string, hedgeBudget float64) *TableState {
 		next.tableMemory = &tableMemory{
 			retries: hedge.NewPool(hedge.Limits{Ratio: retryRatio, Burst: retryBurst, Floor: retryFloor}),
 			own:     &TableState{tableMemory: new(tableMemory)},
+			away:    &TableState{tableMemory: new(tableMemory)},
 		}
 		if _, taken := e.tables.LoadOrStore(name, next); !taken {
 			return next
@@ -91,9 +94,12 @@ func (t *tableMemory) noteLate(late bool) {
 // lateShare is the share of recent first attempts that reached their hedge delay, 0 to 1.
 func (t *tableMemory) lateShare() float64 { return math.Float64frombits(t.late.Load()) }
 
-// of returns the state that has the latencies of a query.
-func (t *TableState) of(q *Query) *TableState {
-	if q.Consistency == partition.OwnData {
+// at returns the state that has the latencies of a query at a host.
+func (t *TableState) at(h *host, q *Query) *TableState {
+	switch {
+	case h.dc != nil:
+		return t.away
+	case q.Consistency == partition.OwnData:
 		return t.own
 	}
 	return t

@@ -112,6 +112,9 @@ func (s *Service) resolve(req *Request) (*resolved, error) {
 		r.read.Ranges[i] = placement.Range(r.tokens[i])
 		r.read.Replicas[i] = placement.LocalAt(r.read.Ranges[i])
 	}
+	if len(snapshot.LaterDCs()) > 0 && settings.DCFailover.allows(r.query.Consistency) {
+		r.read.Elsewhere = placement
+	}
 	if settings.QuorumReads {
 		r.read.Quorum, r.fallback = s.quorum(r)
 	}

@@ -51,6 +51,9 @@ type Settings struct {
 	// QuorumReads has keys at LOCAL_QUORUM, and at QUORUM in a single datacenter, read by
 	// a quorum of their replicas and compared, where that gives the same answers.
 	QuorumReads bool
+	// DCFailover says at which levels keys that too few local replicas can be reached of are
+	// read in another datacenter of ring.Ring.LaterDCs.
+	DCFailover DCFailover
 	// Coalesce says which reads are shared with other lookups.
 	Coalesce coalesce.Mode
 	// Alone keeps sub-queries from sharing statements with those of other lookups.

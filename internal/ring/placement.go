@@ -14,7 +14,9 @@ type Placement struct {
 	// all and local are the replicas of each range; the same slice when every
 	// replica is local.
 	all, local []span
-	sets       []HostIndex
+	// later are those of each range in each of Ring.LaterDCs.
+	later [][]span
+	sets  []HostIndex
 }
 
 // span is a list of hosts within Placement.sets.
@@ -53,6 +55,13 @@ func (p *Placement) Local(token int64) []HostIndex {
 // LocalAt returns what Local does for any token of the range with that index.
 func (p *Placement) LocalAt(index int32) []HostIndex { return p.set(p.local[index]) }
 
+// LaterAt returns the replicas of the range with that index in a datacenter of
+// Ring.LaterDCs, by its position there: in ring order, none when the replication leaves the
+// datacenter out. The caller must not modify them.
+func (p *Placement) LaterAt(index int32, datacenter int) []HostIndex {
+	return p.set(p.later[datacenter][index])
+}
+
 // Ranges returns every token range in ascending order of its end.
 func (p *Placement) Ranges() iter.Seq[TokenRange] {
 	return func(yield func(TokenRange) bool) {
@@ -76,20 +85,29 @@ func newPlacement(r *Ring, s strategy) (*Placement, error) {
 	if filter {
 		p.local = make([]span, len(p.all))
 	}
-	var set []HostIndex
-	r.table.eachRange(len(r.hosts), func(i int, w *walk) {
-		set = s.place(w, set[:0])
-		p.all[i] = b.add(set)
-		if !filter {
-			return
-		}
-		kept := set[:0]
+	p.later = make([][]span, len(r.laterDCs))
+	for d := range p.later {
+		p.later[d] = make([]span, len(p.all))
+	}
+	var set, kept []HostIndex
+	keep := func(is func(HostIndex) bool) span {
+		kept = kept[:0]
 		for _, h := range set {
-			if isLocal[h] {
+			if is(h) {
 				kept = append(kept, h)
 			}
 		}
-		p.local[i] = b.add(kept)
+		return b.add(kept)
+	}
+	r.table.eachRange(len(r.hosts), func(i int, w *walk) {
+		set = s.place(w, set[:0])
+		p.all[i] = b.add(set)
+		if filter {
+			p.local[i] = keep(func(h HostIndex) bool { return isLocal[h] })
+		}
+		for d, name := range r.laterDCs {
+			p.later[d][i] = keep(func(h HostIndex) bool { return r.hosts[h].DC == name })
+		}
 	})
 	if len(b.sets) > math.MaxUint32 {
 		return nil, ErrTooManyTokens

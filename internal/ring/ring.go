@@ -34,6 +34,7 @@ var (
 type Ring struct {
 	hosts     []Host
 	localDC   string
+	laterDCs  []string
 	table     *tokenTable
 	byID      map[string]HostIndex
 	keyspaces map[string]keyspace
@@ -62,6 +63,7 @@ func New(t Topology) (*Ring, error) {
 	r := &Ring{
 		hosts:     hosts,
 		localDC:   t.LocalDC,
+		laterDCs:  slices.Clone(t.LaterDCs),
 		table:     table,
 		byID:      byID,
 		keyspaces: make(map[string]keyspace, len(t.Keyspaces)),
@@ -176,6 +178,10 @@ func (r *Ring) Len() int { return len(r.hosts) }
 // LocalDC returns the datacenter whose replicas are asked; empty means all.
 func (r *Ring) LocalDC() string { return r.localDC }
 
+// LaterDCs returns the datacenters whose replicas are asked when those of LocalDC cannot be,
+// in this order.
+func (r *Ring) LaterDCs() []string { return r.laterDCs }
+
 // Datacenters returns the names of the datacenters that own tokens, sorted.
 func (r *Ring) Datacenters() []string {
 	var dcs []string
@@ -225,7 +231,7 @@ func (r *Ring) Equal(o *Ring) bool {
 	if r == nil || o == nil {
 		return r == o
 	}
-	return r.localDC == o.localDC &&
+	return r.localDC == o.localDC && slices.Equal(r.laterDCs, o.laterDCs) &&
 		slices.EqualFunc(r.hosts, o.hosts, Host.equal) &&
 		maps.EqualFunc(r.keyspaces, o.keyspaces, func(a, b keyspace) bool { return a.replication.Equal(b.replication) })
 }

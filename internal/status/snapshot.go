@@ -126,10 +126,27 @@ type Client struct {
 
 // Ring is the cluster as a whole.
 type Ring struct {
-	LocalDC   string   `json:"local_dc,omitempty"`
-	Keyspaces []string `json:"keyspaces"`
+	LocalDC string `json:"local_dc,omitempty"`
+	// Datacenters are those of the fail-over order; empty where there is only one.
+	Datacenters []Datacenter `json:"datacenters,omitempty"`
+	Keyspaces   []string     `json:"keyspaces"`
 	// Refreshed is when it was last known to be right.
 	Refreshed time.Time `json:"refreshed"`
+}
+
+// Datacenter is one of the fail-over order.
+type Datacenter struct {
+	Name string `json:"dc"`
+	// Active is set for the one that keys are asked of.
+	Active bool `json:"active"`
+	// Hosts own tokens, of which Lost cannot be asked.
+	Hosts int `json:"hosts"`
+	Lost  int `json:"lost"`
+	// InflightKeys are outstanding, of at most MostKeys, and Keys were sent there instead of to
+	// the local datacenter; all 0 for that one.
+	InflightKeys int   `json:"inflight_keys,omitempty"`
+	MostKeys     int   `json:"most_keys,omitempty"`
+	Keys         int64 `json:"failover_keys,omitempty"`
 }
 
 // HostState is how a host is doing, in one word.

@@ -2807,9 +2807,9 @@ type PlannedHost struct {
 	Host *Host `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
 	// Why it is asked only for keys that have no other replica: suspect (an answer of
 	// it is late), stalled (it answers nothing while others do), probing (it was
-	// suspect and must answer probes first), ejected (it failed again and again) or
-	// full (as many of its answers are outstanding as may be). Empty when it is not
-	// avoided.
+	// suspect and must answer probes first), ejected (it failed again and again), lost
+	// (it answers nobody, and there is another datacenter to ask) or full (as many of its
+	// answers are outstanding as may be). Empty when it is not avoided.
 	Avoided string `protobuf:"bytes,2,opt,name=avoided,proto3" json:"avoided,omitempty"`
 	// The same as an enum.
 	Avoidance     Avoidance `protobuf:"varint,3,opt,name=avoidance,proto3,enum=qosproxy.v1.Avoidance" json:"avoidance,omitempty"`

@@ -100,7 +100,9 @@ func serve(t *testing.T, cluster *devcluster.Cluster, yaml string) *proxy {
 	cfg, err := config.Parse([]byte(yaml), "acceptance.yaml")
 	require.NoError(t, err)
 	cfg.Cassandra.ContactPoints = cluster.ContactPoints()
-	cfg.Cassandra.LocalDC = "dc1"
+	if cfg.Cassandra.LocalDC.Local() == "" {
+		cfg.Cassandra.LocalDC = config.Datacenters{"dc1"}
+	}
 	// A machine that runs all of the cluster and the tests is slow at times, which is
 	// what admission would refuse lookups for.
 	cfg.Admission.Enabled = false

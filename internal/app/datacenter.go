@@ -1,0 +1,15 @@
+package app
+
+import (
+	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/status"
+)
+
+// datacenters returns the fail-over order as operators see it.
+func datacenters(of []executor.Datacenter) []status.Datacenter {
+	var out []status.Datacenter
+	for _, d := range of {
+		out = append(out, status.Datacenter(d))
+	}
+	return out
+}
