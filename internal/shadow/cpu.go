@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -32,7 +33,7 @@ func findNodes(proc string, addresses []string) (*Processes, error) {
 		return nil, err
 	}
 	if len(addresses) == 0 {
-		return nil, fmt.Errorf("no node is known") //nolint:perfsprint // Like the others.
+		return nil, errors.New("no node is known")
 	}
 	owners := socketOwners(proc)
 	p := &Processes{proc: proc}
@@ -43,8 +44,8 @@ func findNodes(proc string, addresses []string) (*Processes, error) {
 		}
 		pid, found := "", false
 		if local(at.Addr()) {
-			for _, any := range []netip.Addr{at.Addr().Unmap(), netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
-				if pid, found = owners[inodes[netip.AddrPortFrom(any, at.Port())]]; found {
+			for _, bound := range []netip.Addr{at.Addr().Unmap(), netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+				if pid, found = owners[inodes[netip.AddrPortFrom(bound, at.Port())]]; found {
 					break
 				}
 			}

@@ -21,11 +21,10 @@ func column(name string, kind cqltype.Kind, part schema.ColumnKind) schema.Colum
 
 // events is a table of several rows a key.
 func events() *lookup.Table {
-	t := &schema.Table{Keyspace: "shop", Name: "events", Columns: []schema.Column{
+	t := schema.NewTable("shop", "events", "", []schema.Column{
 		column("id", cqltype.Text, schema.PartitionKey), column("at", cqltype.Int, schema.Clustering),
 		column("v", cqltype.Text, schema.Regular), column("n", cqltype.VarInt, schema.Regular),
-	}}
-	t.PartitionKey, t.Clustering = t.Columns[:1], t.Columns[1:2]
+	})
 	return &lookup.Table{Schema: t, Columns: t.Columns, Settings: &lookup.Settings{
 		Keyspace: "shop", Table: "events", Consistency: "LOCAL_ONE", MaxKeys: 500, MaxRowsPerKey: 1000, MaxResponseBytes: 1 << 20,
 	}}

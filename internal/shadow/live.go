@@ -138,7 +138,7 @@ func (l *Live) Stream(ctx context.Context, req *lookup.Request, emit func(i int,
 
 // chosen draws whether a lookup is compared.
 func (l *Live) chosen() bool {
-	return rand.Float64() < l.cfg.Sample //nolint:gosec // a choice, not a secret
+	return rand.Float64() < l.cfg.Sample
 }
 
 // offer has a lookup compared if there is room.

@@ -22,7 +22,7 @@ func (s *sample) add(d time.Duration) {
 	s.seen++
 	if len(s.kept) < sampleSize {
 		s.kept = append(s.kept, d)
-	} else if i := rand.Int64N(s.seen); i < sampleSize { //nolint:gosec // a choice, not a secret
+	} else if i := rand.Int64N(s.seen); i < sampleSize {
 		s.kept[i] = d
 	}
 }
