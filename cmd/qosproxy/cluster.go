@@ -15,7 +15,7 @@ import (
 )
 
 // connectTimeout bounds how long a command waits for the cluster.
-const connectTimeout = 10 * time.Second
+var connectTimeout = 10 * time.Second
 
 // openCluster connects to the cluster that the configuration names and waits
 // until its ring and schema are known. The caller closes it.

@@ -39,7 +39,7 @@ replicas when one is late, and gives every key a status of its own.`,
   qosproxy top                                   # watch a running proxy`,
 	})
 	root.AddCommand(
-		newServe(), newGet(), newTop(), newRing(), newToken(), newDoctor(), newConfig(), newHealth(), newVersion(),
+		newServe(), newGet(), newTop(), newRing(), newToken(), newDoctor(), newConfig(), newHealth(), newVersion(), newShadow(),
 	)
 	return root
 }

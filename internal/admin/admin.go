@@ -43,8 +43,8 @@ type Deps struct {
 	NotReady func() string
 	// Gatherer is what /metrics shows.
 	Gatherer prometheus.Gatherer
-	// Hosts, SLA, Config and Admission are shown by /status as JSON.
-	Hosts, SLA, Config, Admission func() any
+	// Hosts, SLA, Config, Admission and Shadow are shown by /status as JSON.
+	Hosts, SLA, Config, Admission, Shadow func() any
 	// Datacenters returns the fail-over order, shown by /status as JSON; nil for none.
 	Datacenters func() any
 	// Board is shown by /status as a page and by /status/live as JSON.

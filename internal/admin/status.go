@@ -27,6 +27,7 @@ type statusPage struct {
 	SLA       any         `json:"sla,omitempty"`
 	Config    any         `json:"config,omitempty"`
 	Admission any         `json:"admission,omitempty"`
+	Shadow    any         `json:"shadow,omitempty"`
 }
 
 // serveStatus shows the proxy as JSON, or to a browser as a page.
@@ -57,7 +58,7 @@ func (p *pages) serveStatus(w http.ResponseWriter, r *http.Request) {
 	for _, part := range []struct {
 		into *any
 		ask  func() any
-	}{{&page.Hosts, p.deps.Hosts}, {&page.SLA, p.deps.SLA}, {&page.Config, p.deps.Config}, {&page.Admission, p.deps.Admission}} {
+	}{{&page.Hosts, p.deps.Hosts}, {&page.SLA, p.deps.SLA}, {&page.Config, p.deps.Config}, {&page.Admission, p.deps.Admission}, {&page.Shadow, p.deps.Shadow}} {
 		if part.ask != nil {
 			*part.into = part.ask()
 		}

@@ -30,6 +30,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/merge"
 	"github.com/qosproxy/qosproxy/internal/reload"
 	"github.com/qosproxy/qosproxy/internal/server"
+	"github.com/qosproxy/qosproxy/internal/shadow"
 	"github.com/qosproxy/qosproxy/internal/sla"
 	"github.com/qosproxy/qosproxy/internal/status"
 )
@@ -78,6 +79,8 @@ type App struct {
 	board     *status.Board
 	server    *server.Server
 	reloader  *reload.Reloader
+	// shadow is nil unless lookups are compared with the plain driver.
+	shadow *shadow.Live
 	// memoryLimit is what the runtime was told before the proxy began, in bytes;
 	// math.MaxInt64 for nothing.
 	memoryLimit int64
@@ -187,8 +190,12 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	a.run(ctx, a.clients.Follow)
 
+	lookups, err := a.sampled(ctx, registry)
+	if err != nil {
+		return err
+	}
 	a.server = server.New(serverConfig(a.started), server.Deps{
-		Lookup:     a.lookups,
+		Lookup:     lookups,
 		Admission:  a.admission,
 		Memory:     a.memory,
 		Ready:      a.NotReady,

@@ -56,14 +56,15 @@ var allowed = map[string][]string{
 		"internal/tracing"},
 	"internal/standin": {"internal/cqltype", "internal/executor", "internal/lookup", "internal/partition", "internal/planner", "internal/ring",
 		"internal/schema", "internal/server"},
+	"internal/shadow": {"internal/incident", "internal/lookup", "internal/partition", "internal/ring", "internal/schema"},
 	"internal/app": {"internal/admin", "internal/admission", "internal/cassandra", "internal/config", "internal/cost", "internal/executor", "internal/hedge", "internal/identity", "internal/incident", "internal/lookup", "internal/memory", "internal/merge",
-		"internal/partition", "internal/planner", "internal/reload", "internal/ring", "internal/secret", "internal/server", "internal/sla", "internal/status", "internal/tracing"},
+		"internal/partition", "internal/planner", "internal/reload", "internal/ring", "internal/secret", "internal/server", "internal/shadow", "internal/sla", "internal/status", "internal/tracing"},
 	"internal/timeline": {"internal/terminal"},
 	"internal/terminal": {},
 	"internal/command":  {"internal/config", "internal/terminal"},
 	"deploy/prometheus": {},
 	"cmd/qosproxy": {"api/qosproxy", "api/qosproxy/v1", "internal/app", "internal/cassandra", "internal/command", "internal/config", "internal/cqltype", "internal/doctor",
-		"internal/explain", "internal/identity", "internal/partition", "internal/ring", "internal/schema", "internal/status", "internal/terminal", "internal/timeline"},
+		"internal/explain", "internal/identity", "internal/lookup", "internal/partition", "internal/ring", "internal/schema", "internal/server", "internal/shadow", "internal/status", "internal/terminal", "internal/timeline"},
 }
 
 // lab is the module of what measures the product and is no part of it; standin is a proxy

@@ -33,6 +33,7 @@ func (a *App) pages(gatherer prometheus.Gatherer) http.Handler {
 		SLA:       func() any { return a.slaStatus() },
 		Config:    func() any { return a.configStatus() },
 		Admission: func() any { return a.admission.Status() },
+		Shadow:    func() any { return a.shadowStatus() },
 		Board:     a.board,
 		YAML:      func() ([]byte, error) { return a.cfg.Load().YAML() },
 		HotKeys:   a.lookups.HotKeys,

@@ -34,6 +34,8 @@ type Config struct {
 	Log Log `yaml:"log"`
 	// Shutdown is how the process ends.
 	Shutdown Shutdown `yaml:"shutdown"`
+	// Shadow is which lookups the plain driver repeats.
+	Shadow Shadow `yaml:"shadow"`
 
 	// origin says where each value comes from; nil when there is no file and no
 	// environment.
@@ -275,5 +277,6 @@ func Default() Config {
 		},
 		Log:      Log{Level: slog.LevelInfo, Format: LogJSON},
 		Shutdown: Shutdown{Delay: 5 * time.Second, Timeout: 30 * time.Second},
+		Shadow:   Shadow{Baseline: BaselineIn, Concurrency: 2},
 	}
 }

@@ -39,6 +39,7 @@ func (c *Config) problems() []*Error {
 	v.check(slices.Contains([]LogFormat{LogJSON, LogText}, c.Log.Format), "log.format", "%q is not a format; use json or text", c.Log.Format)
 	v.check(c.Shutdown.Delay >= 0, "shutdown.delay", "%s is below 0; use 0s to stop at once", c.Shutdown.Delay)
 	v.positive("shutdown.timeout", c.Shutdown.Timeout, "30s")
+	v.shadow(&c.Shadow)
 	return v.found
 }
 

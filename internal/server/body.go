@@ -1,0 +1,82 @@
+package server
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/qosproxy/qosproxy/internal/cqltype"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// Body is the body of a batchGet read apart from a listener.
+type Body struct {
+	// Table is keyspace.table, from a member of that name, which bodies in files have besides;
+	// empty without one.
+	Table string
+
+	in *batchGetBody
+}
+
+// ReadBody reads a body. Its errors are of kind lookup.ErrInvalid, name the field, and never
+// repeat the body.
+func ReadBody(text []byte) (*Body, error) {
+	if !utf8.Valid(text) {
+		return nil, lookup.Invalid("body", "the body is not valid UTF-8")
+	}
+	members, err := membersOf(text)
+	if err != nil {
+		return nil, err
+	}
+	b := &Body{in: &batchGetBody{}}
+	for _, m := range members {
+		if m.name == "table" {
+			if b.Table, _ = jsonText(m.value); !strings.Contains(b.Table, ".") {
+				return nil, lookup.Invalid(m.name, `expected keyspace.table in quotes, such as "shop.products"`)
+			}
+			continue
+		}
+		if err := b.in.set(m.name, m.value); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// Request returns the lookup that the body asks of a table. Its error is an *lookup.Error that
+// names the field.
+func (b *Body) Request(t *lookup.Table) (*lookup.Request, error) {
+	keyspace, table, _ := strings.Cut(b.Table, ".")
+	p := b.in.request(keyspace, table)
+	columns, err := t.Select(p.columns)
+	if err != nil {
+		return nil, err
+	}
+	slice, level, err := p.rows(t)
+	if err != nil {
+		return nil, err
+	}
+	req := &lookup.Request{
+		Table: t, Slice: slice, Consistency: level, Columns: columns, LimitPerKey: p.limit, Timeout: p.timeout,
+		Paging: p.paging, PageTokens: p.pageTokens, SoftDeadline: p.soft, MinKeys: p.minKeys, Keys: make([]partition.Key, p.keys),
+	}
+	encode := p.encoder(t.Schema)
+	for i := range req.Keys {
+		if req.Keys[i], err = encode(i); err != nil {
+			return nil, invalidKey(i, err)
+		}
+	}
+	return req, nil
+}
+
+// KeyFromText returns a key that stands in a line of its own as a terminal takes it, a:7, or as
+// JSON, as a body has it.
+func KeyFromText(t *schema.Table, text string) (partition.Key, error) {
+	types, names := keyColumns(t)
+	components, err := cqltype.KeyFromText(types, names, len(t.PartitionKey), text)
+	if err != nil {
+		return partition.Key{}, err
+	}
+	return partition.NewRowKey(len(t.PartitionKey), components...)
+}

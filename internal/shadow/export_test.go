@@ -1,0 +1,4 @@
+package shadow
+
+// FindNodesIn is FindNodes with another /proc.
+var FindNodesIn = findNodes

@@ -1,0 +1,49 @@
+package shadow
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// outcome is what became of a sampled lookup, as in metrics.
+type outcome string
+
+// The outcomes. A lookup has the first of these that applies to one of its keys.
+const (
+	outcomeDifferent  outcome = "different"
+	outcomeUnsettled  outcome = "unsettled"
+	outcomeUnanswered outcome = "unanswered"
+	outcomeChanged    outcome = "changed"
+	outcomeSame       outcome = "same"
+	// outcomeDropped is not compared, because there was no room, or the driver has no session.
+	outcomeDropped outcome = "dropped"
+	// outcomeSkipped is never compared: a lookup in pages.
+	outcomeSkipped outcome = "skipped"
+)
+
+type metrics struct {
+	lookups     *prometheus.CounterVec
+	differences *prometheus.CounterVec
+	durations   *prometheus.HistogramVec
+}
+
+func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "qosproxy_shadow_lookups_total",
+			Help: "Sampled lookups that the plain driver repeats, by what the comparison has found.",
+		}, []string{"table", "outcome"}),
+		differences: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "qosproxy_shadow_differences_total",
+			Help: "Differences between proxy and plain driver that stayed when both were read again.",
+		}, []string{"table", "kind"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "qosproxy_shadow_duration_seconds",
+			Help:    "Time of a sampled lookup by the path that read it: proxy or driver.",
+			Buckets: []float64{.0005, .001, .002, .003, .005, .0075, .01, .015, .02, .03, .05, .075, .1, .15, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"path"}),
+	}
+	for _, c := range []prometheus.Collector{m.lookups, m.differences, m.durations} {
+		if err := registerer.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
