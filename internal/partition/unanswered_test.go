@@ -67,6 +67,9 @@ func setsStatus(fset *token.FileSet, file *ast.File) (places []string) {
 func TestOnlyUnansweredMakesSuchResults(t *testing.T) {
 	files := 0
 	require.NoError(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && d.Name() == "lab" { // which answers no client
+			return fs.SkipDir
+		}
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}

@@ -21,6 +21,7 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
@@ -34,7 +35,7 @@ func respond(results ...partition.Result) func(context.Context, *lookup.Request)
 
 var (
 	errLate = errors.New("no replica answered within 50ms")
-	late    = partition.Result{Status: partition.TimedOut, Err: errLate}
+	late    = partition.Unanswered(reasons.Deadline, errLate)
 	absent  = partition.Result{Status: partition.NotFound}
 )
 
@@ -54,7 +55,7 @@ func TestAPartialAnswerIsTheContractsExample(t *testing.T) {
 	// To the byte, order of the members included.
 	want := `{"results":[{"key":"sku-1","status":"FOUND","rows":[{"name":"Kettle","price":19.5}]},` +
 		`{"key":"nope","status":"NOT_FOUND"},` +
-		`{"key":"sku-9","status":"TIMED_OUT","error":"no replica answered within 50ms"}],` +
+		`{"key":"sku-9","status":"TIMED_OUT","reason":"deadline","error":"no replica answered within 50ms"}],` +
 		`"partial":true,"unprocessed_keys":["sku-9"],` +
 		`"stats":{"keys":3,"groups":2,"sub_queries":3,"hedges":1,"failovers":0,"coalesced":0,"elapsed_ms":50.2}}` + "\n"
 	assert.Equal(t, []byte(want), w.Body.Bytes(), "%s", w.Body)
@@ -72,6 +73,7 @@ func TestAPartialAnswerIsTheContractsExample(t *testing.T) {
 	assert.InDelta(t, 19.5, resp.GetResults()[0].GetRows()[0].GetValues()[1].GetDouble(), 0)
 	assert.Equal(t, qosproxyv1.KeyStatus_KEY_STATUS_NOT_FOUND, resp.GetResults()[1].GetStatus())
 	assert.Equal(t, errLate.Error(), resp.GetResults()[2].GetError())
+	assert.Equal(t, qosproxyv1.Reason_REASON_DEADLINE, resp.GetResults()[2].GetReason())
 	assert.Equal(t, []string{"name", "price"}, []string{resp.GetColumns()[0].GetName(), resp.GetColumns()[1].GetName()})
 	assert.Equal(t, qosproxyv1.TypeKind_TYPE_KIND_DOUBLE, resp.GetColumns()[1].GetType().GetKind())
 	assert.EqualValues(t, 3, resp.GetStats().GetSubQueries())
@@ -176,8 +178,8 @@ func TestACellThatCannotBeDecodedFailsItsKeyAlone(t *testing.T) {
 	d := open(t, Deps{Lookup: &fake{tables: []*lookup.Table{tbl}, get: respond(kettle(t, tbl), broken, short)}})
 	w := do(d.http.Handler, http.MethodPost, "/v1/ks/products:batchGet", `{"keys":["a","b","c"],"columns":["name","price"]}`)
 	assert.Equal(t, http.StatusOK, w.Code)
-	assert.Contains(t, w.Body.String(), `{"key":"b","status":"FAILED","error":"a cell is not`)
-	assert.Contains(t, w.Body.String(), `{"key":"c","status":"FAILED","error":"a cell is not`)
+	assert.Contains(t, w.Body.String(), `{"key":"b","status":"FAILED","reason":"undecodable","error":"a cell is not`)
+	assert.Contains(t, w.Body.String(), `{"key":"c","status":"FAILED","reason":"undecodable","error":"a cell is not`)
 	assert.Contains(t, w.Body.String(), `"partial":true,"unprocessed_keys":[]`)
 
 	resp, err := d.rpc.BatchGet(t.Context(), &qosproxyv1.BatchGetRequest{Keyspace: "ks", Table: "products",

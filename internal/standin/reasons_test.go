@@ -173,7 +173,7 @@ func start(t *testing.T, change func(*lookup.Config, *server.Deps)) *proxy {
 	cfg := lookup.Config{Ring: current, Schema: func() *schema.Schema { return all }, Executor: asking}
 	for _, table := range tables[:3] {
 		cfg.Tables = append(cfg.Tables, lookup.Settings{Keyspace: table.Keyspace, Table: table.Name, Consistency: "LOCAL_ONE",
-			Timeout: 100 * time.Millisecond, Grouping: planner.Single, MaxKeys: 10, MaxRowsPerKey: 100, MaxResponseBytes: 500})
+			Timeout: time.Minute, Grouping: planner.Single, MaxKeys: 10, MaxRowsPerKey: 100, MaxResponseBytes: 500})
 	}
 	p := &proxy{results: make(chan []partition.Result, 100)}
 	deps := server.Deps{Observer: server.ObserverFunc(func(_ context.Context, _ string, _ int, _ lookup.Code, _ time.Duration, resp *lookup.Response) {
@@ -219,7 +219,7 @@ func (p *proxy) ask(t *testing.T, method, path, media string, body io.Reader) (i
 type question struct {
 	keyspace, table string
 	keys, columns   []string
-	soft            time.Duration
+	soft, timeout   time.Duration
 	consistency     string
 }
 
@@ -227,6 +227,9 @@ func (q question) json() string {
 	body := map[string]any{"keys": q.keys, "columns": q.columns}
 	if q.soft > 0 {
 		body["soft_deadline"] = q.soft.String()
+	}
+	if q.timeout > 0 {
+		body["timeout"] = q.timeout.String()
 	}
 	if q.consistency != "" {
 		body["consistency"] = q.consistency
@@ -242,6 +245,9 @@ func (q question) proto() *qosproxyv1.BatchGetRequest {
 	}
 	if q.soft > 0 {
 		in.SoftDeadline = durationpb.New(q.soft)
+	}
+	if q.timeout > 0 {
+		in.Timeout = durationpb.New(q.timeout)
 	}
 	return in
 }
@@ -315,7 +321,7 @@ func (p *proxy) overStream(t *testing.T, q question) (out told) {
 	in := q.proto()
 	stream, err := p.rpc.StreamBatchGet(t.Context(), &qosproxyv1.StreamBatchGetRequest{
 		Keyspace: in.GetKeyspace(), Table: in.GetTable(), Keys: in.GetKeys(), Columns: in.GetColumns(), SoftDeadline: in.GetSoftDeadline(),
-		Consistency: in.GetConsistency(),
+		Consistency: in.GetConsistency(), Timeout: in.GetTimeout(),
 	})
 	require.NoError(t, err)
 	results := make([]*qosproxyv1.KeyResult, len(q.keys))
@@ -345,9 +351,11 @@ func keyReasons() map[string]question {
 	}
 	soft := one("found", "slow")
 	soft.soft = 10 * time.Millisecond
+	late := one("slow")
+	late.timeout = 30 * time.Millisecond
 	away := one("found")
 	away.keyspace = "away"
-	out := map[string]question{"soft_deadline": soft, "deadline": one("slow"), "no_replica": away, "answer_full": one("big", "answer_full")} // whichever comes first fits
+	out := map[string]question{"soft_deadline": soft, "deadline": late, "no_replica": away, "answer_full": one("big", "answer_full")} // whichever comes first fits
 	for _, word := range []string{"read_failure", "tombstones", "too_many_rows", "too_many_bytes", "partition_too_large", "undecodable"} {
 		out[word] = one(word)
 	}
@@ -391,7 +399,7 @@ func TestAKeyTellsWhyItIsNotAnswered(t *testing.T) {
 
 func TestAKeyOfFullHostsTellsSo(t *testing.T) {
 	p := start(t, nil)
-	q := question{keyspace: "ks", table: "items", keys: []string{"holds 1", "holds 2"}, columns: []string{"price"}}
+	q := question{keyspace: "ks", table: "items", keys: []string{"holds 1", "holds 2"}, columns: []string{"price"}, timeout: 30 * time.Millisecond}
 	p.overGRPC(t, q) // whose keys stay outstanding, as a frozen host would leave them
 	q.keys = []string{"found"}
 	for name, ask := range map[string]func(*testing.T, question) told{"HTTP": p.overHTTP, "gRPC": p.overGRPC, "stream": p.overStream} {
