@@ -323,47 +323,51 @@ func TestAQuorumElsewhereIsOneOfAnotherDatacenter(t *testing.T) {
 // TestComparedReplicasAreOfOneDatacenter has a quorum of replicas compared until their
 // datacenter is lost, and then read by coordinators of the other.
 func TestComparedReplicasAreOfOneDatacenter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTwoCluster(3)
-		for i := range 3 {
-			c.set(fmt.Sprintf("a%d", i), frozen(c.usual, second, 10*second))
+	for fault, lose := range map[string]func(node, time.Duration, time.Duration) node{"killed": killed, "frozen": frozen} {
+		t.Run(fault, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testComparedReplicas(t, lose) }) })
+	}
+}
+
+func testComparedReplicas(t *testing.T, lose func(node, time.Duration, time.Duration) node) {
+	c := newTwoCluster(3)
+	for i := range 3 {
+		c.set(fmt.Sprintf("a%d", i), lose(c.usual, second, 10*second))
+	}
+	b := newBench(t, newTwoRing(t, 3, 3), c, func(cfg *setup) { cfg.FailoverKeys = 1024 })
+	b.policies.compare = func([]partition.Result, []schema.Column) (partition.Result, quorum.Outcome) {
+		return partition.Result{Status: partition.Found}, quorum.Matched
+	}
+	var all []outcome
+	for range 150 {
+		req := elsewhereToo(b, b.request(10))
+		query, own := *req.Query, *req.Query
+		query.Consistency, own.Consistency = "LOCAL_QUORUM", partition.OwnData
+		req.Query, req.Quorum = &query, &Quorum{Query: &own, Hosts: make([]bool, b.ring.Len())}
+		for i := range req.Quorum.Hosts {
+			req.Quorum.Hosts[i] = true
 		}
-		b := newBench(t, newTwoRing(t, 3, 3), c, func(cfg *setup) { cfg.FailoverKeys = 1024 })
-		b.policies.compare = func([]partition.Result, []schema.Column) (partition.Result, quorum.Outcome) {
-			return partition.Result{Status: partition.Found}, quorum.Matched
-		}
-		var all []outcome
-		for range 150 {
-			req := elsewhereToo(b, b.request(10))
-			query, own := *req.Query, *req.Query
-			query.Consistency, own.Consistency = "LOCAL_QUORUM", partition.OwnData
-			req.Query, req.Quorum = &query, &Quorum{Query: &own, Hosts: make([]bool, b.ring.Len())}
-			for i := range req.Quorum.Hosts {
-				req.Quorum.Hosts[i] = true
+		ctx, cancel := context.WithTimeout(t.Context(), 125*time.Millisecond)
+		all = append(all, b.run(ctx, req))
+		cancel()
+		time.Sleep(20 * time.Millisecond)
+	}
+	assert.Zero(t, lost(all))
+	local, away := 0, 0
+	for _, o := range all {
+		for _, a := range o.Attempts {
+			there := strings.HasPrefix(a.Host, "10.2.")
+			assert.NotEqual(t, there, a.OwnData, "%s is asked for its own data only here", a.Host)
+			if there {
+				away++
+			} else {
+				local++
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 125*time.Millisecond)
-			all = append(all, b.run(ctx, req))
-			cancel()
-			time.Sleep(20 * time.Millisecond)
 		}
-		assert.Zero(t, lost(all))
-		local, away := 0, 0
-		for _, o := range all {
-			for _, a := range o.Attempts {
-				there := strings.HasPrefix(a.Host, "10.2.")
-				assert.NotEqual(t, there, a.OwnData, "%s is asked for its own data only here", a.Host)
-				if there {
-					away++
-				} else {
-					local++
-				}
-			}
-		}
-		assert.Positive(t, local)
-		assert.Positive(t, away)
-		assert.Positive(t, askedAway(all[len(all)-10:]))
-		assert.Zero(t, all[len(all)-1].Hedges, "the plan leaves out what is lost")
-	})
+	}
+	assert.Positive(t, local)
+	assert.Positive(t, away)
+	assert.Positive(t, askedAway(all[len(all)-10:]))
+	assert.Zero(t, all[len(all)-1].Hedges, "the plan leaves out what is lost")
 }
 
 func TestLoadAndRefusalsAreNoReasonToLeave(t *testing.T) {

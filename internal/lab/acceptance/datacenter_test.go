@@ -54,7 +54,8 @@ func TestALostDatacenter(t *testing.T) {
 	rest := runTwice(p, 3*time.Second)
 	t.Logf("at rest: %s", rest)
 	require.Zero(t, rest.failed, rest.reasons)
-	require.Equal(t, "dc1", p.activeDC(t))
+	// Nodes that are cold on a busy machine are silent at times, which looks like a loss.
+	comesBack(t, p, time.Minute)
 
 	t.Run("frozen", func(t *testing.T) {
 		var load sync.WaitGroup
