@@ -259,6 +259,12 @@ func (d *screen) trouble() {
 	d.line(d.paint(terminal.Faint, "LATEST TROUBLE"))
 	for _, e := range d.s.Errors[:min(len(d.s.Errors), mostRows)] {
 		text := e.Last.Local().Format(time.TimeOnly) + fmt.Sprintf(" %6d×  ", e.Count) + clean(e.Message)
+		if e.Reason != "" {
+			text += " " + clean(e.Reason)
+		}
+		if e.Host != "" {
+			text += " host " + clean(e.Host)
+		}
 		if e.Table != "" {
 			text += " of " + clean(e.Table)
 		}
