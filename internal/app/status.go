@@ -13,6 +13,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/merge"
 	"github.com/qosproxy/qosproxy/internal/ring"
+	"github.com/qosproxy/qosproxy/internal/server"
 	"github.com/qosproxy/qosproxy/internal/sla"
 	"github.com/qosproxy/qosproxy/internal/status"
 )
@@ -43,7 +44,7 @@ const nowWindow = 20 * time.Second
 func (a *App) note(ctx context.Context, l *sla.Lookup) {
 	a.board.Observe(&status.Lookup{
 		Table: l.Table, Client: identity.FromContext(ctx).Name, Keys: l.Keys, Unanswered: l.Keys - l.Statuses[0] - l.Statuses[1],
-		Code: l.Code, Duration: l.Duration, TraceID: l.TraceID,
+		Code: l.Code, Reason: server.Reason(ctx), Duration: l.Duration, TraceID: l.TraceID,
 	})
 }
 
