@@ -63,8 +63,8 @@ func TestWrongUsageIsExitCode2AndSaysWhatToDo(t *testing.T) {
 		args []string
 		says string
 	}{
-		"an unknown command":        {[]string{"sevre"}, `unknown command "sevre"`},
-		"an unknown flag":           {[]string{"serve", "--conf", "x"}, "unknown flag: --conf; see qosproxy serve --help"},
+		"an unknown command":        {[]string{"sevre"}, `unknown command "sevre"; did you mean serve?; see`},
+		"an unknown flag":           {[]string{"serve", "--conf", "x"}, "unknown flag: --conf; did you mean --config?; see qosproxy serve --help"},
 		"a missing argument":        {[]string{"get", "shop.products"}, "expected KEYSPACE.TABLE and at least one KEY"},
 		"a table without keyspace":  {[]string{"get", "products", "a"}, "is not KEYSPACE.TABLE"},
 		"an unknown output":         {[]string{"get", "a.b", "c", "-o", "xml"}, "use table or json"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/command"
 	"github.com/qosproxy/qosproxy/internal/ring"
+	"github.com/qosproxy/qosproxy/internal/suggest"
 )
 
 func newRing() *cobra.Command {
@@ -95,7 +96,7 @@ func newRingReport(r *ring.Ring, keyspace string, ranges bool) (*ringReport, err
 	if keyspace != "" {
 		placement, ok := r.Placement(keyspace)
 		if !ok {
-			return nil, fmt.Errorf("keyspace %s: %w", keyspace, r.PlacementError(keyspace))
+			return nil, fmt.Errorf("keyspace %s: %w%s", keyspace, r.PlacementError(keyspace), suggest.Hint(keyspace, r.Keyspaces()))
 		}
 		share = placement.Ownership()
 		balance := placement.Balance("")

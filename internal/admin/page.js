@@ -99,12 +99,19 @@
   const w = (value) => ({ text: whole(value), className: 'n' });
   const n = (value, bad) => ({ text: number(value), className: bad ? 'n bad' : 'n' });
 
+  // avoidedHosts counts the hosts that are not asked as usual, by state, the worst first.
+  const avoidedHosts = (s) => states.slice(0, 3).map(([name]) => {
+    const count = s.hosts.filter((h) => h.state === name).length;
+    return count && `${count} ${count === 1 ? 'host' : 'hosts'} ${words(name)}`;
+  }).filter(Boolean).join(', ');
+
   const drawHeader = (s) => {
     text($('version'), s.version || '');
     const badge = $('ready');
     const well = s.ready && lostSince === null;
-    text(badge, lostSince !== null ? '✕ not reached' : well ? '● ready' : '✕ not ready: ' + (s.reason || 'unknown'));
-    badge.className = 'badge ' + (well ? 'good' : 'bad');
+    const avoided = avoidedHosts(s);
+    text(badge, lostSince !== null ? '✕ not reached' : !well ? '✕ not ready: ' + (s.reason || 'unknown') : avoided ? '▲ ready, ' + avoided : '● ready');
+    badge.className = 'badge ' + (!well ? 'bad' : avoided ? 'warn' : 'good');
     text($('uptime'), 'up ' + duration((Date.parse(s.time) - Date.parse(s.started)) / 1000));
     document.title = (well ? '' : '✕ ') + 'qosproxy';
     const notice = $('notice');
@@ -135,7 +142,7 @@
     const t = byName(s.tables, table);
     const p = t && t.promise;
     text($('promise'), p
-      ? `${short(p.percentile)} % of the lookups within ${short(p.target_ms)} ms; in normal operation p${short(p.percentile)} at ${short(p.operate_at_ms)} ms. The figures below are of the last 20 s.`
+      ? `${short(p.percentile)} % of the lookups within ${short(p.target_ms)} ms; in normal operation p${short(p.percentile)} at ${short(p.operate_at_ms)} ms. Percentiles are of the last 20 s.`
       : 'No table can be read: list them under tables in the configuration.');
     const figures = [];
     for (const [key, name] of quantiles) {
@@ -229,9 +236,9 @@
     for (const l of labels) parts.push(make('text', { class: l.name, x: right + 6, y: l.y + 4 }, l.word));
     if (p && historyOf === table && history.length === 0) parts.push(make('text', { class: 'axis', x: (left + right) / 2, y: (top + bottom) / 2, 'text-anchor': 'middle' }, 'no lookups in the last five minutes'));
     svg.replaceChildren(...parts);
-    const m = p && p['1m'];
+    const m = p && p.now;
     text($('chart-text'), m && m.count > 0
-      ? `Last five minutes in steps of 10 s. Over the last minute ${whole(m.count)} lookups: ` + quantiles.map(([key, word]) => `${word} ${number(m[key + '_ms'])} ms`).join(', ') + `; SLA ${short(p.target_ms)} ms.`
+      ? `Last five minutes in steps of 10 s. Over the last 20 s ${whole(m.count)} lookups: ` + quantiles.map(([key, word]) => `${word} ${number(m[key + '_ms'])} ms`).join(', ') + `; SLA ${short(p.target_ms)} ms.`
       : 'Last five minutes in steps of 10 s.');
   };
 
@@ -292,10 +299,10 @@
   const drawTables = (s) => {
     fill('tables', busiest(s.tables, 'tables').slice(0, top).map((t) => {
       const p = t.promise, failed = rateOf('tables', t.name, 'failed');
-      const late = p && p['1m'].count > 0 && p['1m'].p95_ms > p.target_ms;
+      const late = p && p.now.count > 0 && p.now.p95_ms > p.target_ms;
       const q = t.quorum_reads;
       const read = q ? ` quorum by replicas, ${(q.read_again_ratio * 100).toFixed(1)} % read again` + (q.closed ? `; not now: ${q.closed}` : '') : '';
-      return [{ text: t.name, small: read }, n(rateOf('tables', t.name, 'lookups')), n(p && p['1m'].count > 0 ? p['1m'].p95_ms : null, late), { text: p ? short(p.target_ms) : '–', className: 'n' },
+      return [{ text: t.name, small: read }, n(rateOf('tables', t.name, 'lookups')), n(p && p.now.count > 0 ? p.now.p95_ms : null, late), { text: p ? short(p.target_ms) : '–', className: 'n' },
         n(p ? p['5m'].burn_rate : null, p && p['5m'].burn_rate > 1), n(rateOf('tables', t.name, 'keys')), n(failed, failed > 0),
         n(t.group_size || null), n(t.statement_cost_ms || null), n(t.key_cost_ms || null), t.gives_up || 'nothing'];
     }), 'No table can be read.');
@@ -316,6 +323,8 @@
       time.title = 'first ' + new Date(e.first).toLocaleString() + ', last ' + new Date(e.last).toLocaleString();
       const what = element('div', 'what'), whose = [e.table && 'of ' + e.table, e.client && 'by ' + e.client].filter(Boolean).join(' ');
       what.append(element('bdi', e.level === 'error' ? 'c-ejected' : '', plain(e.message)));
+      if (e.reason) what.append(' ', element('bdi', '', plain(e.reason)));
+      if (e.host) what.append(' ', element('bdi', '', 'host ' + plain(e.host)));
       if (whose) what.append(' ', element('bdi', '', plain(whose)));
       if (e.detail) what.append(' ', element('small', '', plain(e.detail)));
       if (e.trace_id) what.append(' ', element('small', '', 'trace ' + e.trace_id));

@@ -231,7 +231,9 @@ func TestThePageInABrowser(t *testing.T) {
 		assert.Equal(t, 8.0, b.eval(`document.querySelectorAll('#ring path').length`))
 		assert.Contains(t, b.eval(`document.querySelector('#hosts tbody tr').textContent`), "ejected", "the worst first")
 		assert.Contains(t, b.eval(`document.getElementById('errors').textContent`), "PARTIAL")
-		assert.Contains(t, b.eval(`document.getElementById('ready').textContent`), "ready")
+		assert.Equal(t, "▲ ready, 1 host ejected, 1 host suspect, 1 host probing", b.eval(`document.getElementById('ready').textContent`))
+		assert.Contains(t, b.eval(`document.getElementById('tables').tHead.textContent`), "p95 ms, 20 s", "the one window of the page")
+		assert.Equal(t, 1.0, b.eval(`new Set([...document.querySelectorAll('#figures div')].slice(0, 2).map((x) => x.lastChild.getBoundingClientRect().top)).size`), "tiles in line")
 		dark := b.eval(`getComputedStyle(document.body).backgroundColor`) == "rgb(15, 20, 26)"
 		assert.Equal(t, screen.scheme == "dark", dark, "day and night")
 		b.picture(screen.name)

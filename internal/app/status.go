@@ -12,6 +12,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/merge"
+	"github.com/qosproxy/qosproxy/internal/ring"
+	"github.com/qosproxy/qosproxy/internal/server"
 	"github.com/qosproxy/qosproxy/internal/sla"
 	"github.com/qosproxy/qosproxy/internal/status"
 )
@@ -23,7 +25,7 @@ func (a *App) pages(gatherer prometheus.Gatherer) http.Handler {
 		Lookup:   a.lookups,
 		NotReady: func() string { return a.server.NotReady() },
 		Gatherer: gatherer,
-		Hosts:    func() any { return a.hostStatus() },
+		Hosts:    func() any { return a.hosts() },
 		Datacenters: func() any {
 			if of := a.executor.Datacenters(); of != nil {
 				return of
@@ -49,7 +51,7 @@ const nowWindow = 20 * time.Second
 func (a *App) note(ctx context.Context, l *sla.Lookup) {
 	a.board.Observe(&status.Lookup{
 		Table: l.Table, Client: identity.FromContext(ctx).Name, Keys: l.Keys, Unanswered: l.Keys - l.Statuses[0] - l.Statuses[1],
-		Code: l.Code, Duration: l.Duration, TraceID: l.TraceID,
+		Code: l.Code, Reason: server.Reason(ctx), Duration: l.Duration, TraceID: l.TraceID,
 	})
 }
 
@@ -83,19 +85,13 @@ func (b boardSource) fillTables(s *status.Snapshot) {
 	}
 }
 
-// hostStatus is a host on /status, with what waits for it.
-type hostStatus struct {
-	executor.HostHealth
-	Queue merge.Queue
-}
-
-func (a *App) hostStatus() []hostStatus {
-	var out []hostStatus
-	for _, h := range a.executor.Health() {
-		q, _ := a.merge.Queue(h.Host.ID)
-		out = append(out, hostStatus{h, q})
+// hosts returns the hosts of the ring in its order; none before the cluster is known.
+func (a *App) hosts() []status.Host {
+	r := a.cluster.Ring()
+	if r == nil {
+		return []status.Host{}
 	}
-	return out
+	return hostsOf(r, a.executor.Health(), a.merge.Queue)
 }
 
 // tableSLA is a table and its SLO on /status.
@@ -161,28 +157,39 @@ func (b boardSource) fillRing(s *status.Snapshot) {
 		return
 	}
 	s.Ring = &status.Ring{LocalDC: r.LocalDC(), Datacenters: datacenters(b.executor.Datacenters()), Keyspaces: r.Keyspaces(), Refreshed: b.cluster.Status().LastRefresh.UTC()}
-	health := make(map[string]executor.HostHealth, r.Len())
-	for _, h := range b.executor.Health() {
-		health[h.Host.ID] = h
+	s.Hosts = b.hosts()
+}
+
+// hostsOf returns the hosts of a ring in its order: those that hold data for this proxy with
+// their health, and with what waits for them.
+func hostsOf(r *ring.Ring, known []executor.HostHealth, queue func(id string) (merge.Queue, bool)) []status.Host {
+	health := make(map[string]*executor.HostHealth, len(known))
+	for i := range known {
+		health[known[i].Host.ID] = &known[i]
 	}
-	shares := r.Ownership()
+	out, shares := make([]status.Host, 0, r.Len()), r.Ownership()
 	for i, h := range r.Hosts() {
-		host := status.Host{Address: h.Addr, DC: h.DC, Rack: h.Rack, Release: h.Release, Share: shares[i], State: status.Tokenless}
+		host := status.Host{ID: h.ID, Address: h.Addr, DC: h.DC, Rack: h.Rack, Release: h.Release, Share: shares[i], State: status.Tokenless}
 		if len(h.Tokens) > 0 {
 			host.State = status.Remote
 		}
-		if now, ok := health[h.ID]; ok {
-			host.State = status.HostState(now.State.String())
-			host.InflightKeys, host.InflightSubQueries = now.InflightKeys, now.InflightSubQueries
-			host.LatencyMS, host.OldestMS = millis(now.Latency), millis(now.OldestOutstanding)
-			host.Failures, host.ProbeInMS = now.Failures, millis(now.ProbeIn)
-			q, _ := b.merge.Queue(h.ID)
-			host.Statements, host.StatementLimit, host.Waiting = q.InFlight, q.Limit, q.Waiting
-			host.StatementsSent, host.StatementKeys = q.Sent, q.SentKeys
-			host.SubQueries, host.Hedges, host.HedgedAway = now.SubQueries, now.Hedges, now.HedgedAway
+		if now := health[h.ID]; now != nil {
+			q, _ := queue(h.ID)
+			fillHost(&host, now, q)
 		}
-		s.Hosts = append(s.Hosts, host)
+		out = append(out, host)
 	}
+	return out
+}
+
+func fillHost(host *status.Host, now *executor.HostHealth, q merge.Queue) {
+	host.State, host.Price = status.HostState(now.State.String()), now.Price
+	host.InflightKeys, host.InflightSubQueries = now.InflightKeys, now.InflightSubQueries
+	host.LatencyMS, host.OldestMS = millis(now.Latency), millis(now.OldestOutstanding)
+	host.Failures, host.ProbeInMS = now.Failures, millis(now.ProbeIn)
+	host.Statements, host.StatementLimit, host.Waiting = q.InFlight, q.Limit, q.Waiting
+	host.StatementsSent, host.StatementKeys = q.Sent, q.SentKeys
+	host.SubQueries, host.Hedges, host.HedgedAway = now.SubQueries, now.Hedges, now.HedgedAway
 }
 
 // millis returns a duration in milliseconds.

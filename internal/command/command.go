@@ -15,8 +15,10 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/qosproxy/qosproxy/internal/config"
+	"github.com/qosproxy/qosproxy/internal/suggest"
 	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
@@ -93,15 +95,42 @@ func Root(root *cobra.Command) *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return Usagef("unknown command %q; see %s --help", args[0], cmd.CommandPath())
+			return Usagef("unknown command %q%s; see %s --help", args[0], suggest.Hint(args[0], commandNames(cmd)), cmd.CommandPath())
 		}
 		return nil
 	}
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return Usagef("%w; see %s --help", err, cmd.CommandPath())
+		return Usagef("%w%s; see %s --help", err, suggestFlag(cmd, err), cmd.CommandPath())
 	})
 	return root
+}
+
+// commandNames returns the commands below cmd that its help lists.
+func commandNames(cmd *cobra.Command) []string {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}
+
+// suggestFlag returns a word on the flag that was probably meant; empty when err is not of an
+// unknown one, or when no flag is like it.
+func suggestFlag(cmd *cobra.Command, err error) string {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || len(unknown.GetSpecifiedName()) < 2 {
+		return ""
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	return suggest.Hint("--"+unknown.GetSpecifiedName(), names)
 }
 
 // Exactly returns a check that the command line has between least and most

@@ -9,6 +9,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/qosproxy/qosproxy/internal/suggest"
 )
 
 // decoder sets a Config from a YAML document. It goes on after a mistake, so
@@ -206,7 +208,7 @@ func (d *decoder) merge(dst reflect.Value, e *ast.MappingValueNode, path string)
 func (d *decoder) unknown(path, key string, at place, known []string) {
 	p := &Error{Key: child(path, key)}
 	d.origin.locate(p, at)
-	switch near := Nearest(key, known); {
+	switch near := suggest.Nearest(key, known); {
 	case key == "password":
 		p.Message = "a password does not belong in this file; write it to its own file and set password_file to the path"
 	case key == "token":

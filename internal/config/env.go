@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/qosproxy/qosproxy/internal/suggest"
 )
 
 // envPrefix begins every variable of the configuration.
@@ -82,7 +84,7 @@ func setVariable(dst reflect.Value, value string) error {
 // secret.
 func unknownVariable(name string, known []string) *Error {
 	p := &Error{Variable: name}
-	switch near := Nearest(name, known); {
+	switch near := suggest.Nearest(name, known); {
 	case strings.HasSuffix(name, "_PASSWORD"):
 		p.Message = "a password is not read from the environment; write it to a file and set " + Variable("cassandra.password_file") + " to the path"
 	case name == envPrefix+"TABLES" || strings.HasPrefix(name, envPrefix+"TABLES_"):

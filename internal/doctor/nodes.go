@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/qosproxy/qosproxy/internal/config"
+	"github.com/qosproxy/qosproxy/internal/suggest"
 )
 
 // connection finds contact points that do not answer. One that is a node of the local
@@ -99,7 +99,7 @@ func datacenter(e *exam) []Finding {
 	switch {
 	case dc != "" && !dcs[dc]:
 		return []Finding{{Level: Problem, Found: fmt.Sprintf("no node is in local_dc %s; the datacenters are %s", dc, sorted(dcs)),
-			Mend: "cassandra.local_dc: " + cmp.Or(config.Nearest(dc, slices.Sorted(maps.Keys(dcs))), e.LocalDC)}}
+			Mend: "cassandra.local_dc: " + cmp.Or(suggest.Nearest(dc, slices.Sorted(maps.Keys(dcs))), e.LocalDC)}}
 	case dc == "" && len(points) > 1:
 		return []Finding{{Level: Problem, Found: "the contact points are in several datacenters: " + sorted(points),
 			Mend: "cassandra.local_dc: " + e.LocalDC, Why: "The proxy cannot tell which of them is local, and stays not ready."}}
@@ -109,7 +109,7 @@ func datacenter(e *exam) []Finding {
 			Mend: "cassandra.contact_points: [" + addresses(some) + "]"}}
 	case rack != "" && !racks[rack]:
 		return []Finding{{Level: Warning, Found: fmt.Sprintf("no node of %s is in local_rack %s; the racks are %s", e.LocalDC, rack, sorted(racks)),
-			Mend: "cassandra.local_rack: " + cmp.Or(config.Nearest(rack, slices.Sorted(maps.Keys(racks))), slices.Min(slices.Collect(maps.Keys(racks)))),
+			Mend: "cassandra.local_rack: " + cmp.Or(suggest.Nearest(rack, slices.Sorted(maps.Keys(racks))), slices.Min(slices.Collect(maps.Keys(racks)))),
 			Why:  "No replica is preferred, and reads go to all zones."}}
 	}
 	if found := laterDCs(e, dcs, points); found != nil {
@@ -126,7 +126,7 @@ func laterDCs(e *exam, dcs, points map[string]bool) []Finding {
 	for _, dc := range listed.Later() {
 		switch {
 		case !dcs[dc]:
-			meant := config.Nearest(dc, slices.DeleteFunc(slices.Sorted(maps.Keys(dcs)), func(name string) bool { return slices.Contains(listed, name) }))
+			meant := suggest.Nearest(dc, slices.DeleteFunc(slices.Sorted(maps.Keys(dcs)), func(name string) bool { return slices.Contains(listed, name) }))
 			mend := "remove " + dc + " from cassandra.local_dc"
 			if meant != "" {
 				mend = "write " + meant + " in place of " + dc + " in cassandra.local_dc"

@@ -10,6 +10,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
 	"github.com/qosproxy/qosproxy/internal/schema"
+	"github.com/qosproxy/qosproxy/internal/suggest"
 )
 
 // tables finds configured tables and columns that do not exist.
@@ -23,7 +24,7 @@ func tables(e *exam) []Finding {
 		name, definition := e.cfg.Tables[i].Name, e.Tables[i].Definition
 		if definition == nil {
 			f := Finding{Level: Problem, Found: "there is no table " + name.String(), Mend: "create it, or remove it from tables"}
-			if near := config.Nearest(name.String(), e.Names); near != "" {
+			if near := suggest.Nearest(name.String(), e.Names); near != "" {
 				f.Mend = "tables: - name: " + near
 			}
 			found = append(found, f)
@@ -34,7 +35,7 @@ func tables(e *exam) []Finding {
 				continue
 			}
 			f := Finding{Level: Problem, Found: fmt.Sprintf("%s has no column %s", name, column), Mend: "add it to the table, or remove it from columns"}
-			if near := config.Nearest(column, columnNames(definition)); near != "" {
+			if near := suggest.Nearest(column, columnNames(definition)); near != "" {
 				f.Mend = fmt.Sprintf("columns of %s: %s in place of %s", name, near, column)
 			}
 			found = append(found, f)

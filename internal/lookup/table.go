@@ -6,6 +6,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
+	"github.com/qosproxy/qosproxy/internal/suggest"
 )
 
 // Table returns the table of that name with its definition of this moment. Names
@@ -122,18 +123,27 @@ func (t *Table) Select(names []string) ([]schema.Column, error) {
 	return columns, nil
 }
 
+// hint suggests a column that the caller may read, and no other.
+func (t *Table) hint(name string) string {
+	names := make([]string, len(t.Columns))
+	for i := range t.Columns {
+		names[i] = t.Columns[i].Name
+	}
+	return suggest.Hint(name, names)
+}
+
 // column returns a column that may be read; field is where it was named.
 func (t *Table) column(field, name string) (schema.Column, error) {
 	if t.narrowed && !t.permits(name) {
-		return schema.Column{}, &Error{Reason: reasons.ForbiddenColumn, Field: field, Message: fmt.Sprintf("column %q of %s may not be read by this client", name, t.Schema)}
+		return schema.Column{}, &Error{Reason: reasons.ForbiddenColumn, Field: field, Message: fmt.Sprintf("column %q of %s may not be read by this client%s", name, t.Schema, t.hint(name))}
 	}
 	c, exists := t.Schema.Column(name)
 	if !exists {
-		return schema.Column{}, Invalid(field, "table %s has no column %q", t.Schema, name)
+		return schema.Column{}, Invalid(field, "table %s has no column %q%s", t.Schema, name, t.hint(name))
 	}
 	if !slices.ContainsFunc(t.Columns, func(a schema.Column) bool { return a.Name == name }) {
 		return schema.Column{}, &Error{Reason: reasons.ForbiddenColumn, Field: field, Message: fmt.Sprintf(
-			"column %q of %s may not be read through this proxy", name, t.Schema)}
+			"column %q of %s may not be read through this proxy%s", name, t.Schema, t.hint(name))}
 	}
 	return c, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/reasons"
+	"github.com/qosproxy/qosproxy/internal/suggest"
 )
 
 // table returns a table as far as the client of the request may read it. A table
@@ -24,17 +25,31 @@ func (s *Server) table(ctx context.Context, keyspace, name string) (*lookup.Tabl
 			known = t.Schema.String()
 		}
 		refused := &lookup.Error{Reason: reasons.ForbiddenTable, Field: "table", Message: fmt.Sprintf(
-			"table %s.%s may not be read by this client; its operator can list it at the client in the configuration", keyspace, name)}
+			"table %s.%s may not be read by this client%s; its operator can list it at the client in the configuration", keyspace, name, s.hint(ctx, keyspace, name))}
 		s.audit(ctx, known, refused)
 		return nil, refused
 	case err != nil:
 		s.audit(ctx, "", err)
+		if refused, ok := errors.AsType[*lookup.Error](err); ok && refused.Field == "table" {
+			hinted := *refused
+			hinted.Message += s.hint(ctx, keyspace, name)
+			err = &hinted
+		}
 		return nil, err
 	case access == nil:
 		return t, nil
 	default:
 		return t.Narrow(columns), nil
 	}
+}
+
+// hint suggests a table that the client of the request may read, and no other.
+func (s *Server) hint(ctx context.Context, keyspace, name string) string {
+	var names []string
+	for _, t := range s.tables(ctx) {
+		names = append(names, t.Schema.Keyspace+"."+t.Schema.Name)
+	}
+	return suggest.Hint(keyspace+"."+name, names)
 }
 
 // tables returns the tables that the client of the request may read, each as far

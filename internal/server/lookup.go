@@ -68,7 +68,7 @@ func (c *call) end(ctx context.Context) {
 		took = c.done.Sub(c.start)
 	}
 	if o := c.server.deps.Observer; o != nil {
-		o.ObserveLookup(c.withTrace(ctx), c.table, c.keys, c.outcome.code, took, c.resp)
+		o.ObserveLookup(c.withReason(c.withTrace(ctx)), c.table, c.keys, c.outcome.code, took, c.resp)
 	}
 	c.endTrace(ctx, took)
 }

@@ -63,6 +63,8 @@ type Lookup struct {
 	Keys, Unanswered int
 	// Code is how it ended, as in metrics.
 	Code lookup.Code
+	// Reason is why it was refused, one word of the API's list; empty for none.
+	Reason string
 	// Duration is how long it took.
 	Duration time.Duration
 	// TraceID is of its trace; empty for none.

@@ -183,13 +183,28 @@ func TestSnapshotsAddUpWhileLookupsGoOn(t *testing.T) {
 	s := b.Snapshot()
 	assert.Equal(t, Count{2000, 4000, 1000}, s.Total)
 	assert.Equal(t, s.Total, s.Tables[0].Count)
-	var warned int64
+	warned := map[string]int64{}
 	for _, e := range s.Errors {
 		if e.Message == "w" {
-			warned = e.Count
+			warned[e.Host] = e.Count
 		}
 	}
-	assert.Equal(t, int64(2000), warned)
+	assert.Equal(t, map[string]int64{"0": 500, "1": 500, "2": 500, "3": 500}, warned)
+}
+
+func TestProblemsOfHostsAndReasonsAreApart(t *testing.T) {
+	b := New(nil)
+	log := slog.New(b.Log(slog.DiscardHandler))
+	log.Info("host changed state", "host", "10.0.0.1:9042", "state", "suspect")
+	log.With("host", "10.0.0.2:9042").Info("host changed state", "state", "ejected")
+	for _, reason := range []string{"FORBIDDEN", "FORBIDDEN", "SHED"} {
+		b.Observe(&Lookup{Table: "shop.a", Client: "c", Keys: 1, Code: lookup.CodePermissionDenied, Reason: reason})
+	}
+	counts := map[string]int64{}
+	for _, e := range b.Snapshot().Errors {
+		counts[e.Host+e.Reason] = e.Count
+	}
+	assert.Equal(t, map[string]int64{"10.0.0.1:9042": 1, "10.0.0.2:9042": 1, "FORBIDDEN": 2, "SHED": 1}, counts)
 }
 
 func BenchmarkObserve(b *testing.B) {

@@ -26,6 +26,10 @@ type Error struct {
 	// Table and Client are of lookups; empty otherwise.
 	Table  string `json:"table,omitempty"`
 	Client string `json:"client,omitempty"`
+	// Host is the host that the log tells of; empty for none.
+	Host string `json:"host,omitempty"`
+	// Reason is why the lookups failed, one word of the API's list; empty where there is none.
+	Reason string `json:"reason,omitempty"`
 	// Detail are particulars of the last time, as words name=value.
 	Detail string `json:"detail,omitempty"`
 	// TraceID is of the trace of the last lookup; empty for none.
@@ -65,7 +69,7 @@ const (
 )
 
 // kind is what problems are told apart by.
-type kind struct{ message, table, client string }
+type kind struct{ message, table, client, host, reason string }
 
 // events are the latest problems by kind.
 type events struct {
@@ -76,7 +80,7 @@ type events struct {
 // lookup takes a lookup that failed. There may be very many of them, so that a text is
 // made of the first in a second only.
 func (e *events) lookup(l *Lookup, now time.Time) {
-	k := kind{string(l.Code), l.Table, l.Client}
+	k := kind{message: string(l.Code), table: l.Table, client: l.Client, reason: short(l.Reason)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	known := e.kinds[k]
@@ -92,11 +96,11 @@ func (e *events) lookup(l *Lookup, now time.Time) {
 	})
 }
 
-// record takes a record of the log.
-func (e *events) record(level Level, message, detail string, at time.Time) {
+// record takes a record of the log, which is about a host unless that is empty.
+func (e *events) record(level Level, message, host, detail string, at time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	k := kind{message: short(message)}
+	k := kind{message: short(message), host: short(host)}
 	if known := e.kinds[k]; known != nil && at.Sub(known.Last) < sameEvent {
 		known.Count++
 	}
@@ -116,6 +120,7 @@ func (e *events) add(k kind, now time.Time, said Error) {
 		said.First, said.Count = known.First, known.Count
 	}
 	said.Last, said.Message, said.Table, said.Client = now.UTC(), k.message, k.table, k.client
+	said.Host, said.Reason = k.host, k.reason
 	e.kinds[k] = &said
 	if len(e.kinds) <= mostEvents {
 		return
@@ -138,7 +143,8 @@ func (e *events) latest() []Error {
 		out = append(out, *x)
 	}
 	slices.SortFunc(out, func(a, b Error) int {
-		return cmp.Or(b.Last.Compare(a.Last), strings.Compare(a.Message, b.Message), strings.Compare(a.Table, b.Table), strings.Compare(a.Client, b.Client))
+		return cmp.Or(b.Last.Compare(a.Last), strings.Compare(a.Message, b.Message), strings.Compare(a.Table, b.Table), strings.Compare(a.Client, b.Client),
+			strings.Compare(a.Host, b.Host), strings.Compare(a.Reason, b.Reason))
 	})
 	return out
 }

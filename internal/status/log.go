@@ -17,6 +17,9 @@ var shown = []string{
 // stateKey is the attribute of records that tell of a host which has changed its state.
 const stateKey = "state"
 
+// hostKey is the attribute that names a host: problems of different hosts are different ones.
+const hostKey = "host"
+
 // Log returns a handler that hands all records to next, and shows warnings, errors and
 // changes of a host's state among the latest problems, whatever the level of next.
 func (b *Board) Log(next slog.Handler) slog.Handler { return &logged{next: next, board: b} }
@@ -26,6 +29,8 @@ type logged struct {
 	board *Board
 	// attrs were added by With, as words.
 	attrs []string
+	// host was added by With, if any.
+	host string
 	// group is set below a group: what is in it is not shown.
 	group bool
 }
@@ -37,16 +42,19 @@ func (h *logged) Enabled(ctx context.Context, level slog.Level) bool {
 
 // Handle implements slog.Handler.
 func (h *logged) Handle(ctx context.Context, r slog.Record) error {
-	words, changed := slices.Clone(h.attrs), false
+	words, changed, host := slices.Clone(h.attrs), false, h.host
 	r.Attrs(func(a slog.Attr) bool {
 		changed = changed || a.Key == stateKey
 		if word, ok := wordOf(a); ok && !h.group {
 			words = append(words, word)
+			if a.Key == hostKey {
+				host = a.Value.Resolve().String()
+			}
 		}
 		return true
 	})
 	if r.Level >= slog.LevelWarn || r.Level >= slog.LevelInfo && changed {
-		h.board.events.record(levelOf(r.Level), r.Message, strings.Join(words, " "), r.Time)
+		h.board.events.record(levelOf(r.Level), r.Message, host, strings.Join(words, " "), r.Time)
 	}
 	if !h.next.Enabled(ctx, r.Level) {
 		return nil
@@ -61,6 +69,9 @@ func (h *logged) WithAttrs(attrs []slog.Attr) slog.Handler {
 	for _, a := range attrs {
 		if word, ok := wordOf(a); ok && !h.group {
 			with.attrs = append(with.attrs, word)
+			if a.Key == hostKey {
+				with.host = a.Value.Resolve().String()
+			}
 		}
 	}
 	return &with

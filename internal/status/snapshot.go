@@ -172,6 +172,8 @@ const (
 
 // Host is a host of the ring. Times are in milliseconds.
 type Host struct {
+	// ID is the host id, a UUID that survives a change of address.
+	ID      string `json:"host_id,omitempty"`
 	Address string `json:"address"`
 	DC      string `json:"dc"`
 	Rack    string `json:"rack"`
@@ -180,6 +182,9 @@ type Host struct {
 	Share float64 `json:"share"`
 	// State is how it is doing.
 	State HostState `json:"state"`
+	// Price is what the next plan reckons for the host, relative to 1 for a usual idle one;
+	// 0 for a host that holds no data for this proxy.
+	Price float64 `json:"price"`
 	// InflightKeys and InflightSubQueries are outstanding.
 	InflightKeys       int `json:"inflight_keys"`
 	InflightSubQueries int `json:"inflight_sub_queries"`

@@ -1,4 +1,6 @@
-package config
+// Package suggest decides which name was probably meant by a mistyped one: a command, flag,
+// configuration key, table or column.
+package suggest
 
 import "strings"
 
@@ -23,6 +25,15 @@ func Nearest(written string, names []string) string {
 		return begin
 	}
 	return best
+}
+
+// Hint returns "; did you mean NAME?" for the nearest of the names; empty when there is
+// none. It is appended to an error, so names must be such that the reader may know.
+func Hint(written string, names []string) string {
+	if near := Nearest(written, names); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
 }
 
 // edits is the optimal string alignment distance: how many letters to insert,
