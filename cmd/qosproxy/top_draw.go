@@ -169,7 +169,7 @@ func (d *screen) tables() {
 		y, _, _ := d.rates(tableCount(b.Name))
 		return cmp.Or(cmp.Compare(y, x), cmp.Compare(b.Lookups, a.Lookups))
 	})
-	g := d.grid("TABLE", "LOOKUPS/S", "KEYS/S", "FAILED/S", "P50 ms", "P95 ms", "P99 ms", "P99.9 ms", "SLA ms", "BURN 5m", "GIVES UP")
+	g := d.grid("TABLE", "LOOKUPS/S", "KEYS/S", "FAILED/S", "P50", "P95", "P99", "P99.9", "SLA ms", "BURN 5m", "GIVES UP")
 	for _, t := range tables[:min(len(tables), mostRows)] {
 		lookups, keys, failed := d.rates(tableCount(t.Name))
 		row := []cellText{{text: clean(t.Name)}, {text: figure(lookups)}, {text: figure(keys)}, {text: figure(failed), colour: when(failed > 0, terminal.Yellow)}}
@@ -216,7 +216,7 @@ func (d *screen) hosts() {
 	hosts := slices.Clone(d.s.Hosts)
 	slices.SortStableFunc(hosts, func(a, b status.Host) int { return cmp.Compare(stateRank(a.State), stateRank(b.State)) })
 	// What changes and what to look at first are within 80 columns.
-	g := d.grid("HOST", "RACK", "STATE", "KEYS", "STMTS", "WAIT", "K/STMT", "LAT ms", "OLD ms", "SUBQ/S", "SHARE", "HEDGED AWAY/S", "HEDGES TO/S")
+	g := d.grid("HOST", "RACK", "STATE", "KEYS", "STMTS", "WAIT", "K/STMT", "LAT ms", "OLDEST", "SUBQ/S", "SHARE", "HEDGED AWAY/S", "HEDGES TO/S")
 	g.left[1], g.left[2] = true, true
 	for i := range hosts {
 		h := &hosts[i]
