@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
@@ -202,6 +204,9 @@ func TestShadow(t *testing.T) {
 	require.NoError(t, err)
 	lying := grpc.NewServer()
 	qosproxyv1.RegisterQosProxyServer(lying, &liar{to: p.grpc})
+	healthy := health.NewServer() // clients of the proxy ask for it
+	healthy.SetServingStatus(qosproxyv1.QosProxy_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	healthpb.RegisterHealthServer(lying, healthy)
 	go func() { _ = lying.Serve(listener) }()
 	t.Cleanup(lying.Stop)
 
