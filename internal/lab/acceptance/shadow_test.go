@@ -204,9 +204,7 @@ func TestShadow(t *testing.T) {
 	require.NoError(t, err)
 	lying := grpc.NewServer()
 	qosproxyv1.RegisterQosProxyServer(lying, &liar{to: p.grpc})
-	healthy := health.NewServer() // clients of the proxy ask for it
-	healthy.SetServingStatus(qosproxyv1.QosProxy_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
-	healthpb.RegisterHealthServer(lying, healthy)
+	healthpb.RegisterHealthServer(lying, health.NewServer()) // which clients ask
 	go func() { _ = lying.Serve(listener) }()
 	t.Cleanup(lying.Stop)
 
