@@ -16,6 +16,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/schema"
+	"github.com/qosproxy/qosproxy/internal/server"
+	"github.com/qosproxy/qosproxy/internal/shadow"
+	"github.com/qosproxy/qosproxy/internal/standin"
 )
 
 func TestShadowRefusesWhatItCannotDo(t *testing.T) {
@@ -68,4 +71,47 @@ func TestALookupGoesToTheProxyAsItIs(t *testing.T) {
 	}}}})
 	assert.Equal(t, partition.Row{nil, {}, []byte("x")}, result.Rows[0])
 	assert.Equal(t, partition.Found, result.Status)
+}
+
+func TestTheProxysSideOfAComparison(t *testing.T) {
+	proxy, stop, err := standin.Serve(t.Context(), server.Config{GRPC: server.Listener{Address: "127.0.0.1:0"}}, server.Deps{}, standin.Table{
+		Name: "shop.events", Columns: []string{"id text", "at int", "v text"}, Key: 1, Clustering: 1,
+		Rows: [][]string{{`"a"`, "1", `"x"`}, {`"a"`, "2", `null`}, {`"b"`, "1", `""`}},
+	})
+	require.NoError(t, err)
+	defer stop()
+	flags := proxyFlags{addr: proxy.Addr("grpc").String()}
+	client, err := flags.dial()
+	require.NoError(t, err)
+	defer client.Close()
+	definition := schema.NewTable("shop", "events", "", []schema.Column{
+		{Name: "id", Type: &cqltype.Type{Kind: cqltype.Text}, Kind: schema.PartitionKey},
+		{Name: "at", Type: &cqltype.Type{Kind: cqltype.Int}, Kind: schema.Clustering},
+		{Name: "v", Type: &cqltype.Type{Kind: cqltype.Text}, Kind: schema.Regular},
+	})
+	table := &lookup.Table{Schema: definition, Columns: definition.Columns, Settings: &lookup.Settings{MaxRowsPerKey: 100}}
+	req := &lookup.Request{Table: table}
+	for _, text := range []string{"a", "b", "c"} {
+		key, err := server.KeyFromText(definition, text)
+		require.NoError(t, err)
+		req.Keys = append(req.Keys, key)
+	}
+	path := &grpcPath{client.API(), flags}
+	a, err := path.Read(t.Context(), req)
+	require.NoError(t, err)
+	require.Len(t, a.Results, 3)
+	assert.Equal(t, []partition.Row{{[]byte("a"), {0, 0, 0, 1}, []byte("x")}, {[]byte("a"), {0, 0, 0, 2}, nil}}, a.Results[0].Rows)
+	assert.Equal(t, []partition.Row{{[]byte("b"), {0, 0, 0, 1}, {}}}, a.Results[1].Rows)
+	assert.Equal(t, partition.NotFound, a.Results[2].Status)
+	assert.Positive(t, a.Sent)
+
+	// It agrees with itself, by the columns that it tells.
+	j := &shadow.Judge{Driver: path, Proxy: path, Pauses: shadow.DefaultPauses}
+	v := j.Compare(t.Context(), req, a, a)
+	assert.True(t, v.Agrees())
+	assert.Equal(t, 3, v.Compared)
+
+	definition.Keyspace = "other"
+	_, err = path.Read(t.Context(), req)
+	assert.ErrorContains(t, err, "other.events")
 }

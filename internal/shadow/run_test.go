@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -176,9 +177,14 @@ func TestKeysBecomeLookups(t *testing.T) {
 }
 
 // groupReader is a driver that notes its statements.
-type groupReader struct{ in, single [][]string }
+type groupReader struct {
+	mu         sync.Mutex
+	in, single [][]string
+}
 
 func (g *groupReader) answer(keys []partition.Key, into *[][]string) []partition.Result {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	var names []string
 	out := make([]partition.Result, len(keys))
 	for i, k := range keys {

@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
@@ -202,6 +204,7 @@ func TestShadow(t *testing.T) {
 	require.NoError(t, err)
 	lying := grpc.NewServer()
 	qosproxyv1.RegisterQosProxyServer(lying, &liar{to: p.grpc})
+	healthpb.RegisterHealthServer(lying, health.NewServer()) // which clients ask
 	go func() { _ = lying.Serve(listener) }()
 	t.Cleanup(lying.Stop)
 
