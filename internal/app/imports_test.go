@@ -53,8 +53,9 @@ var allowed = map[string][]string{
 	"internal/config":    {"internal/coalesce", "internal/hedge", "internal/identity", "internal/planner"},
 	"internal/server": {"api/qosproxy/v1", "internal/admission", "internal/cqltype", "internal/explain", "internal/identity", "internal/incident", "internal/lookup", "internal/memory", "internal/partition", "internal/ring", "internal/schema",
 		"internal/tracing"},
-	"internal/standin": {"internal/cqltype", "internal/executor", "internal/lookup", "internal/partition", "internal/planner", "internal/ring",
-		"internal/schema", "internal/server"},
+	"internal/fake": {"internal/admission", "internal/coalesce", "internal/config", "internal/cqltype", "internal/executor", "internal/lookup", "internal/partition",
+		"internal/planner", "internal/ring", "internal/schema"},
+	"internal/standin": {"internal/fake", "internal/server"},
 	"internal/app": {"internal/admin", "internal/admission", "internal/cassandra", "internal/config", "internal/cost", "internal/executor", "internal/hedge", "internal/identity", "internal/incident", "internal/lookup", "internal/memory", "internal/merge",
 		"internal/partition", "internal/planner", "internal/reload", "internal/ring", "internal/secret", "internal/server", "internal/sla", "internal/status", "internal/tracing"},
 	"internal/timeline": {"internal/terminal"},
@@ -62,7 +63,7 @@ var allowed = map[string][]string{
 	"internal/command":  {"internal/config", "internal/terminal"},
 	"deploy/prometheus": {},
 	"cmd/qosproxy": {"api/qosproxy", "api/qosproxy/v1", "internal/app", "internal/cassandra", "internal/command", "internal/config", "internal/cqltype", "internal/doctor",
-		"internal/explain", "internal/identity", "internal/partition", "internal/ring", "internal/schema", "internal/status", "internal/terminal", "internal/timeline"},
+		"internal/explain", "internal/fake", "internal/identity", "internal/partition", "internal/reload", "internal/ring", "internal/schema", "internal/server", "internal/status", "internal/terminal", "internal/timeline"},
 }
 
 // lab is the module of what measures the product and is no part of it; standin is a proxy
