@@ -40,6 +40,7 @@ replicas when one is late, and gives every key a status of its own.`,
 	})
 	root.AddCommand(
 		newServe(), newGet(), newTop(), newRing(), newToken(), newDoctor(), newConfig(), newHealth(), newVersion(), newShadow(),
+		newFake(),
 	)
 	return root
 }

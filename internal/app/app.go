@@ -296,6 +296,20 @@ func (a *App) Percentiles(table string, window time.Duration) sla.Percentiles {
 	return p
 }
 
+// Avoided returns the addresses of the hosts that lookups avoid at this moment, host:port: those
+// that are suspect, probing or ejected. In the order of the ring.
+func (a *App) Avoided() []string {
+	var out []string
+	for _, h := range a.executor.Health() {
+		switch h.State {
+		case executor.Suspect, executor.Probing, executor.Ejected:
+			out = append(out, h.Host.Addr)
+		case executor.Healthy, executor.SlowStart:
+		}
+	}
+	return out
+}
+
 // buildInfo is the metric that names this build.
 func buildInfo(options Options) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{

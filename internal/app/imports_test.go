@@ -53,9 +53,9 @@ var allowed = map[string][]string{
 	"internal/secret":    {},
 	"internal/config":    {"internal/coalesce", "internal/hedge", "internal/identity", "internal/planner", "internal/suggest"},
 	"internal/server":    {"api/qosproxy/v1", "internal/admission", "internal/cqltype", "internal/explain", "internal/identity", "internal/incident", "internal/lookup", "internal/memory", "internal/partition", "internal/reasons", "internal/ring", "internal/schema", "internal/suggest", "internal/tracing"},
-	"internal/standin": {"internal/cqltype", "internal/executor", "internal/lookup", "internal/partition", "internal/planner", "internal/ring",
-		"internal/schema", "internal/server"},
-	"internal/shadow": {"internal/incident", "internal/lookup", "internal/partition", "internal/ring", "internal/schema"},
+	"internal/standin":   {"internal/fake", "internal/server"},
+	"internal/shadow":    {"internal/incident", "internal/lookup", "internal/partition", "internal/ring", "internal/schema"},
+	"internal/fake":      {"internal/admission", "internal/coalesce", "internal/config", "internal/cqltype", "internal/executor", "internal/lookup", "internal/partition", "internal/planner", "internal/ring", "internal/schema"},
 	"internal/app": {"internal/admin", "internal/admission", "internal/cassandra", "internal/config", "internal/cost", "internal/executor", "internal/hedge", "internal/identity", "internal/incident", "internal/lookup", "internal/memory", "internal/merge",
 		"internal/partition", "internal/planner", "internal/reload", "internal/ring", "internal/secret", "internal/server", "internal/shadow", "internal/sla", "internal/status", "internal/tracing"},
 	"internal/timeline": {"internal/terminal"},
@@ -63,7 +63,7 @@ var allowed = map[string][]string{
 	"internal/command":  {"internal/config", "internal/suggest", "internal/terminal"},
 	"deploy/prometheus": {},
 	"cmd/qosproxy": {"api/qosproxy", "api/qosproxy/v1", "internal/app", "internal/cassandra", "internal/command", "internal/config", "internal/cqltype", "internal/doctor",
-		"internal/explain", "internal/identity", "internal/lookup", "internal/partition", "internal/ring", "internal/schema", "internal/server", "internal/shadow", "internal/status", "internal/suggest", "internal/terminal", "internal/timeline"},
+		"internal/explain", "internal/fake", "internal/identity", "internal/lookup", "internal/partition", "internal/reload", "internal/ring", "internal/schema", "internal/server", "internal/shadow", "internal/status", "internal/suggest", "internal/terminal", "internal/timeline"},
 	"internal/suggest": {},
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -41,6 +42,15 @@ func (v *validator) listen(l *Listen) {
 		v.check(a.tls.ClientCAFile == "" || a.tls.CertFile != "" || a.tls.KeyFile != "", tls+".client_ca_file",
 			"is set without a certificate; set cert_file and key_file as well")
 	}
+}
+
+// CheckAddress returns what is wrong with the address of a listener, host:port or unix:///path;
+// nil when nothing is, or it is empty.
+func CheckAddress(address string) error {
+	if why := badAddress(address); why != "" {
+		return fmt.Errorf("%q %s", address, why)
+	}
+	return nil
 }
 
 // badAddress returns what is wrong with the address of a listener, empty when

@@ -21,12 +21,14 @@ type decoder struct {
 	problems []*Error
 	nodes    int
 	merges   int
+	// maxBytes and maxNodes are the limits of the file.
+	maxBytes, maxNodes int
 }
 
-// document sets c from the text of a file.
-func (d *decoder) document(c *Config, data []byte) {
-	if len(data) > maxFileBytes {
-		d.refuse("", place{}, "is larger than %s; is it the right file?", Bytes(maxFileBytes))
+// document sets dst, a struct, from the text of a file.
+func (d *decoder) document(dst reflect.Value, data []byte) {
+	if len(data) > d.maxBytes {
+		d.refuse("", place{}, "is larger than %s; is it the right file?", Bytes(d.maxBytes))
 		return
 	}
 	if line := tooDeep(data); line > 0 {
@@ -46,7 +48,7 @@ func (d *decoder) document(c *Config, data []byte) {
 			d.refuse("", start(doc.Body), "a second YAML document begins here; put everything into one")
 			return
 		}
-		d.value(reflect.ValueOf(c).Elem(), doc.Body, "")
+		d.value(dst, doc.Body, "")
 	}
 }
 
@@ -71,6 +73,10 @@ func (d *decoder) value(dst reflect.Value, node ast.Node, path string) {
 		d.origin.at[path] = start(node)
 	}
 	switch {
+	case dst.Type() == jsonType:
+		dst.Set(reflect.ValueOf(d.json(node, path)))
+	case dst.Type() == entriesType:
+		d.entries(dst, node, path)
 	case dst.Kind() == reflect.Pointer:
 		if dst.IsNil() {
 			dst.Set(reflect.New(dst.Type().Elem()))
@@ -92,8 +98,8 @@ func (d *decoder) value(dst reflect.Value, node ast.Node, path string) {
 // resolve follows anchors and aliases to the node that holds the value. It
 // reports false after a mistake.
 func (d *decoder) resolve(node ast.Node, path string) (ast.Node, bool) {
-	if d.nodes++; d.nodes > maxNodes {
-		if d.nodes == maxNodes+1 {
+	if d.nodes++; d.nodes > d.maxNodes {
+		if d.nodes == d.maxNodes+1 {
 			d.refuse(path, start(node), "the file is too large once its aliases are expanded")
 		}
 		return nil, false

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -36,8 +37,8 @@ func build(data []byte, name string, env []string) (*Config, error) {
 	if name != "" {
 		c.origin.lines = strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	}
-	d := &decoder{origin: c.origin, anchors: map[string]ast.Node{}}
-	d.document(&c, []byte(text))
+	d := &decoder{origin: c.origin, anchors: map[string]ast.Node{}, maxBytes: maxFileBytes, maxNodes: maxNodes}
+	d.document(reflect.ValueOf(&c).Elem(), []byte(text))
 	d.environment(&c, env)
 
 	refused := map[string]bool{}

@@ -82,8 +82,8 @@ func TestShownIsReadBack(t *testing.T) {
 
 		// The values are any, so they are decoded without being validated.
 		got := Default()
-		d := &decoder{origin: &origin{at: map[string]place{}}}
-		d.document(&got, text)
+		d := &decoder{origin: &origin{at: map[string]place{}}, maxBytes: maxFileBytes, maxNodes: maxNodes}
+		d.document(reflect.ValueOf(&got).Elem(), text)
 		require.NoError(t, join(d.problems), "%s", text)
 		require.Len(t, got.Tables, len(c.Tables))
 		for i := range c.Tables {

@@ -42,6 +42,9 @@ func (s *Server) newHTTP(handler http.Handler) *http.Server {
 // answers in plain text.
 func (s *Server) httpHandler() http.Handler {
 	return s.identified(s.withinMemory(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f := s.deps.HTTPContext; f != nil {
+			r = r.WithContext(f(r.Context(), r))
+		}
 		segments, err := pathSegments(r.URL)
 		if err != nil {
 			writeError(w, badRequest("path", "the path is not valid percent-encoding"))

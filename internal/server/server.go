@@ -126,6 +126,9 @@ type Deps struct {
 	Incidents *incident.Log
 	// Tracer records lookups; nil records none.
 	Tracer *tracing.Tracer
+	// HTTPContext returns the context that an HTTP request is answered with, from that of
+	// the request; nil keeps it. A gRPC call has its own by GRPCOptions.
+	HTTPContext func(context.Context, *http.Request) context.Context
 	// GRPCOptions are added to those of the gRPC server.
 	GRPCOptions []grpc.ServerOption
 }

@@ -18,6 +18,16 @@ func Is(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// Columns returns how wide a terminal is; otherwise, for another writer, or if it cannot be told.
+func Columns(w io.Writer, otherwise int) int {
+	if f, ok := w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return otherwise
+}
+
 // Style is how a text looks: an ANSI escape sequence, empty for a text as it is.
 type Style string
 

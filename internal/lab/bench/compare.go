@@ -41,6 +41,9 @@ type Comparison struct {
 	SLA report.SLA
 	// Seed is that of the draws; round n of each makes the same lookups.
 	Seed uint64
+	// MustAnswer ends the comparison, by ErrUnanswered, with the first warm-up or round in which
+	// no lookup of a contender got an answer: there is nothing to compare.
+	MustAnswer bool
 	// Progress is told what is going on; nil tells nobody.
 	Progress func(Progress)
 }
@@ -57,7 +60,7 @@ type Progress struct {
 }
 
 // Compare measures contenders in turns, A B A B, and returns a run for each, in
-// their order. It ends early with the error of ctx.
+// their order. It ends early with the error of ctx, and by MustAnswer.
 func Compare(ctx context.Context, contenders []Contender, c Comparison) ([]report.Run, error) {
 	if len(contenders) == 0 || c.Rounds < 1 {
 		return nil, errors.New("nothing to measure: name at least one target and one round")
@@ -92,6 +95,24 @@ func Compare(ctx context.Context, contenders []Contender, c Comparison) ([]repor
 	return runs, nil
 }
 
+// ErrUnanswered means that a contender answered no lookup at all.
+var ErrUnanswered = errors.New("no lookup was answered")
+
+// answered returns an error if a round must have answers and has none. It has the reason that
+// was given most often.
+func (c *Comparison) answered(r *report.Round) error {
+	if !c.MustAnswer || r.Counts.Lookups == 0 || r.Counts.OK+r.Counts.Partial > 0 {
+		return nil
+	}
+	reason, most := "without a reason", int64(0)
+	for text, n := range r.Counts.Errors {
+		if n > most || n == most && text < reason {
+			reason, most = text, n
+		}
+	}
+	return fmt.Errorf("%w of %d: %s", ErrUnanswered, r.Counts.Lookups, reason)
+}
+
 // late is the latency above which a lookup is late; 0 for never.
 func (c *Comparison) late() time.Duration {
 	return time.Duration(c.SLA.TargetSeconds * float64(time.Second))
@@ -111,8 +132,11 @@ func (c *Comparison) warm(ctx context.Context, contenders []Contender, tell func
 			tell(Progress{Contender: one, Rounds: c.Rounds})
 			// Other seeds than those of the rounds.
 			r, err := one.round(ctx, c.warmup(), stage, c.Seed-turn, c.late())
+			if err == nil {
+				err = c.answered(&r)
+			}
 			if err != nil {
-				return err
+				return fmt.Errorf("%s, warm-up: %w", one.Name(), err)
 			}
 			latency += math.Log(r.Latency.Mean) // so that the slow ones do not decide alone
 			all, jit := r.CassandraCPU()
@@ -148,7 +172,11 @@ func (c *Comparison) warmup() Load {
 // measure measures one round: a stretch of the load, or a climb.
 func (o *Contender) measure(ctx context.Context, c *Comparison, seed uint64, stage func(rate float64)) (report.Round, error) {
 	if c.Ramp == nil {
-		return o.round(ctx, c.Load, c.Length, seed, c.late())
+		r, err := o.round(ctx, c.Load, c.Length, seed, c.late())
+		if err == nil {
+			err = c.answered(&r)
+		}
+		return r, err
 	}
 	return c.Ramp.climb(c.SLA, func(rate float64) (report.Round, error) {
 		stage(rate)

@@ -96,10 +96,12 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	if err := c.prepareInstall(ctx); err != nil {
 		return err
 	}
+	var taken []error
 	for number := range len(c.cfg.Nodes) {
-		if err := checkPorts(number + 1); err != nil {
-			return err
-		}
+		taken = append(taken, checkPorts(number+1))
+	}
+	if err := errors.Join(taken...); err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp(c.cfg.Dir, "qosproxy-devcluster-")
 	if err != nil {

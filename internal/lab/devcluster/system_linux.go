@@ -2,7 +2,9 @@ package devcluster
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -67,10 +69,14 @@ func statCPU(path string) (time.Duration, error) {
 	return time.Duration(user+system) * (time.Second / userHertz), nil
 }
 
-// portOwner names the process that listens on a TCP port, empty if it cannot be
-// told: only root sees into the processes of others.
-func portOwner(port int) string {
-	inodes := make(map[string]bool)
+// listening is the state of a socket in /proc/net/tcp.
+const listening = "0A"
+
+// portOwner names the process whose listener stands in the way of an address, and where it
+// listens if that is elsewhere; empty if it cannot be told: only root sees into the processes
+// of others.
+func portOwner(wanted netip.AddrPort) string {
+	listeners := map[string]netip.AddrPort{}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		text, err := os.ReadFile(table)
 		if err != nil {
@@ -78,23 +84,54 @@ func portOwner(port int) string {
 		}
 		for line := range strings.Lines(string(text)) {
 			fields := strings.Fields(line)
-			const listening = "0A"
-			if len(fields) > 9 && fields[3] == listening && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", port)) {
-				inodes["socket:["+fields[9]+"]"] = true
+			if len(fields) <= 9 || fields[3] != listening {
+				continue
+			}
+			if at, ok := socketAddress(fields[1]); ok && clash(at, wanted) != apart {
+				listeners["socket:["+fields[9]+"]"] = at
 			}
 		}
 	}
+	owner, closest := "", apart
 	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	for _, link := range links {
 		target, err := os.Readlink(link)
-		if err != nil || !inodes[target] {
+		if err != nil {
 			continue
 		}
+		at, ok := listeners[target]
+		if !ok || clash(at, wanted) <= closest {
+			continue
+		}
+		closest = clash(at, wanted)
 		pid := strings.Split(link, "/")[2]
 		name, _ := os.ReadFile("/proc/" + pid + "/comm")
-		return fmt.Sprintf("process %s (%s)", pid, strings.TrimSpace(string(name)))
+		owner = fmt.Sprintf("process %s (%s)", pid, strings.TrimSpace(string(name)))
+		if closest != equally {
+			owner += ", which listens on " + at.String()
+		}
 	}
-	return ""
+	return owner
+}
+
+// socketAddress reads an address of /proc/net/tcp or tcp6: words of 32 bits as the machine has
+// them in memory, and the port, such as 0100007F:1F90.
+func socketAddress(text string) (netip.AddrPort, bool) {
+	host, service, _ := strings.Cut(text, ":")
+	port, err := strconv.ParseUint(service, 16, 16)
+	if err != nil || len(host) != 8 && len(host) != 32 {
+		return netip.AddrPort{}, false
+	}
+	var bytes []byte
+	for i := 0; i < len(host); i += 8 {
+		word, err := strconv.ParseUint(host[i:i+8], 16, 32)
+		if err != nil {
+			return netip.AddrPort{}, false
+		}
+		bytes = binary.NativeEndian.AppendUint32(bytes, uint32(word))
+	}
+	ip, ok := netip.AddrFromSlice(bytes)
+	return netip.AddrPortFrom(ip.Unmap(), uint16(port)), ok
 }
 
 // aliasCommand gives this machine a loopback address. Linux has all of

@@ -4,6 +4,7 @@ package devcluster
 
 import (
 	"fmt"
+	"net/netip"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -32,13 +33,35 @@ func processCPU(pid int) (time.Duration, error) {
 // compilerCPU returns 0: the times of threads are told by Linux alone.
 func compilerCPU(int) (time.Duration, error) { return 0, nil }
 
-// portOwner names the process that listens on a TCP port, empty if it cannot be told.
-func portOwner(port int) string {
-	output, err := exec.Command("lsof", "-nP", "-t", fmt.Sprintf("-iTCP:%d", port), "-sTCP:LISTEN").Output()
-	if fields := strings.Fields(string(output)); err == nil && len(fields) > 0 {
-		return "process " + fields[0]
+// portOwner names the process whose listener stands in the way of an address, and where it
+// listens if that is elsewhere; empty if it cannot be told.
+func portOwner(wanted netip.AddrPort) string {
+	output, err := exec.Command("lsof", "-nP", "-Fpn", fmt.Sprintf("-iTCP:%d", wanted.Port()), "-sTCP:LISTEN").Output()
+	if err != nil {
+		return ""
 	}
-	return ""
+	owner, closest, pid := "", apart, ""
+	for line := range strings.Lines(string(output)) {
+		line = strings.TrimSpace(line)
+		if id, ok := strings.CutPrefix(line, "p"); ok {
+			pid = id
+			continue
+		}
+		name, ok := strings.CutPrefix(line, "n")
+		if !ok {
+			continue
+		}
+		at, err := netip.ParseAddrPort(strings.Replace(name, "*:", "[::]:", 1))
+		if err != nil || clash(at, wanted) <= closest {
+			continue
+		}
+		closest = clash(at, wanted)
+		owner = "process " + pid
+		if closest != equally {
+			owner += ", which listens on " + name
+		}
+	}
+	return owner
 }
 
 // aliasCommand gives this machine a loopback address.

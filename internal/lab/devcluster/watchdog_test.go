@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -208,18 +207,6 @@ func TestLockIsForOne(t *testing.T) {
 	held, err = acquireLock(t.Context(), name)
 	require.NoError(t, err)
 	require.NoError(t, held.release())
-}
-
-func TestCheckPort(t *testing.T) {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := listener.Addr().(*net.TCPAddr).Port
-	err = checkPort("127.0.0.1", port)
-	require.ErrorContains(t, err, fmt.Sprintf("port 127.0.0.1:%d is taken by process %d", port, os.Getpid()))
-	require.NoError(t, listener.Close())
-	require.NoError(t, checkPort("127.0.0.1", port))
-
-	require.ErrorContains(t, checkPort("192.0.2.1", port), "this machine does not have the address 192.0.2.1; run: ")
 }
 
 // helperLock names a lock of the test's own, as other than a cluster's.

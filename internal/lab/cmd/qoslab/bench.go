@@ -309,7 +309,7 @@ func (f *benchFlags) measure(ctx context.Context, open bench.Open, meter bench.M
 	defer driver.Close()
 	c := bench.Comparison{
 		Load: bench.Load{Rate: f.rate}, Rounds: f.rounds, Warmup: f.warmup, Length: f.duration,
-		SLA: *r.SLA, Seed: f.seed, Progress: show.measuring,
+		SLA: *r.SLA, Seed: f.seed, Progress: show.measuring, MustAnswer: true,
 	}
 	switch {
 	case f.ramp:
@@ -319,6 +319,10 @@ func (f *benchFlags) measure(ctx context.Context, open bench.Open, meter bench.M
 	}
 	r.Runs, err = bench.Compare(ctx, driver.Contenders("", f.compare...), c)
 	show.clear()
+	if errors.Is(err, bench.ErrUnanswered) && f.layout.Nodes == 0 {
+		p := open.Data.Profile
+		return fmt.Errorf("%w; nothing was measured. The proxy must serve %s.%s: list it under tables, or choose another --profile", err, p.Keyspace, p.Table)
+	}
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
+	"github.com/qosproxy/qosproxy/internal/sla"
 	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
@@ -21,8 +22,9 @@ type liveCounts struct {
 func (d *demo) live(ctx context.Context, tour *demoTour, cluster *devcluster.Cluster) error {
 	nodes := cluster.Nodes()
 	last := nodes[len(nodes)-1]
-	fmt.Fprintf(d.out, "\nNow %d lookups of %d keys a second run. Freeze a node and watch the tail:\n  kill -STOP %d; sleep 10; kill -CONT %d\nCtrl-C ends.\n\n",
-		demoRate, demoKeys, last.PID(), last.PID())
+	fmt.Fprintf(d.out, "\nNow %d lookups of %d keys a second run. Freeze node%d and watch the tail:\n  kill -STOP %d; sleep 10; kill -CONT %d\n"+
+		"Percentiles are of the last minute. Ctrl-C ends.\n\n",
+		demoRate, demoKeys, last.Number(), last.PID(), last.PID())
 
 	var counts liveCounts
 	var load sync.WaitGroup
@@ -41,7 +43,7 @@ func (d *demo) live(ctx context.Context, tour *demoTour, cluster *devcluster.Clu
 			fmt.Fprintln(d.out)
 			return nil
 		case <-ticker.C:
-			d.show(&counts)
+			d.show(&counts, nodes)
 		}
 	}
 }
@@ -81,17 +83,55 @@ func (d *demo) generate(ctx context.Context, tour *demoTour, counts *liveCounts)
 }
 
 // show prints the live line.
-func (d *demo) show(counts *liveCounts) {
-	p := d.proxy.Percentiles("shop.products", time.Minute)
-	answered := max(counts.lookups.Load()-counts.failed.Load(), 1)
-	line := fmt.Sprintf("p50 %5.1f ms  p95 %5.1f ms  p99 %5.1f ms (1 min)  %.2f sub-queries per lookup  %d lookups, %d hedges, %d failed",
-		ms(p.P50), ms(p.P95), ms(p.P99), float64(counts.subQueries.Load())/float64(answered),
-		counts.lookups.Load(), counts.hedges.Load(), counts.failed.Load())
+func (d *demo) show(counts *liveCounts, nodes []*devcluster.Node) {
+	l := liveLine{
+		latency: d.proxy.Percentiles("shop.products", time.Minute),
+		lookups: counts.lookups.Load(), failed: counts.failed.Load(), subQueries: counts.subQueries.Load(), hedges: counts.hedges.Load(),
+	}
+	for _, address := range d.proxy.Avoided() {
+		l.avoided = append(l.avoided, nodeName(address, nodes))
+	}
 	if terminal.Is(d.out) {
-		fmt.Fprintf(d.out, "\r%s%s", line, strings.Repeat(" ", 4))
+		// The last column stays free: a cursor behind it would wrap.
+		fmt.Fprint(d.out, "\r"+l.text(terminal.Columns(d.out, plainColumns)-1, true)+terminal.ClearLine)
 		return
 	}
-	fmt.Fprintln(d.out, line)
+	fmt.Fprintln(d.out, l.text(0, false))
+}
+
+// nodeName is what the demo calls the node at an address.
+func nodeName(address string, nodes []*devcluster.Node) string {
+	for _, n := range nodes {
+		if n.Addr() == address {
+			return fmt.Sprintf("node%d", n.Number())
+		}
+	}
+	return address
+}
+
+// plainColumns is the width of a terminal that does not tell it.
+const plainColumns = 80
+
+// liveLine is what the live line tells.
+type liveLine struct {
+	latency                             sla.Percentiles
+	avoided                             []string
+	lookups, failed, subQueries, hedges int64
+}
+
+// text returns the line, of so many columns at most if width is above 0: what matters most comes
+// first.
+func (l *liveLine) text(width int, colour bool) string {
+	line := fmt.Sprintf("p50 %5.1f  p95 %5.1f  p99 %5.1f ms", ms(l.latency.P50), ms(l.latency.P95), ms(l.latency.P99))
+	if len(l.avoided) > 0 {
+		line += "  " + terminal.Paint("AVOIDED "+strings.Join(l.avoided, ", "), terminal.BoldRed, colour)
+	}
+	line += fmt.Sprintf("  %d failed  %d hedges  %d lookups  %.2f sub-queries each",
+		l.failed, l.hedges, l.lookups, float64(l.subQueries)/float64(max(l.lookups-l.failed, 1)))
+	if width > 0 {
+		return terminal.Fit(line, width)
+	}
+	return line
 }
 
 // ms returns a duration in milliseconds.

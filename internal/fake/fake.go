@@ -1,0 +1,122 @@
+// Package fake decides nothing but which rows and faults there are. It is a proxy with its
+// rows in memory instead of a cluster, for tests of applications. Listeners, statuses, limits
+// and deadlines are those of the real proxy, whose lookups it uses.
+package fake
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/ring"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// Header is the HTTP header, and the gRPC metadata, that asks for faults of one request.
+const Header = "qosproxy-fake"
+
+// unlimited is a limit that no test reaches: what one lookup is told of the only host must not
+// depend on others.
+const unlimited = 1 << 30
+
+// Fake answers lookups from rows in memory. It is a server.Lookup, and safe for concurrent use.
+type Fake struct {
+	*lookup.Service
+	executor *executor.Executor
+	data     atomic.Pointer[generation]
+}
+
+// generation is the data in use, and that before it, which lookups may have begun with.
+type generation struct {
+	now, before *Data
+}
+
+// table returns the rows of a table that a lookup was resolved with; nil if both
+// generations have changed meanwhile.
+func (g *generation) table(of *schema.Table) *table {
+	if t := g.now.tables[of]; t != nil || g.before == nil {
+		return t
+	}
+	return g.before.tables[of]
+}
+
+// New returns a fake that serves data. Close it to end what it does in the background.
+func New(data *Data) *Fake {
+	f := &Fake{}
+	f.data.Store(&generation{now: data})
+	current := func() *ring.Ring { return f.data.Load().now.ring }
+	f.executor = executor.New(executor.Config{
+		Reader: executor.ReaderFunc(f.read), Ring: current, Avoidance: executor.AvoidNothing,
+		Limits: executor.Limits{InflightKeys: unlimited, EjectAfter: unlimited},
+	})
+	f.Service = lookup.New(lookup.Config{
+		Tables: data.settings, Ring: current, Schema: func() *schema.Schema { return f.data.Load().now.schema }, Executor: f.executor,
+	})
+	return f
+}
+
+// Replace has lookups from now on answered from other data.
+func (f *Fake) Replace(data *Data) {
+	f.data.Store(&generation{now: data, before: f.data.Load().now})
+	f.SetTables(data.settings)
+}
+
+// Close ends the background work. End the lookups first.
+func (f *Fake) Close() { f.executor.Close() }
+
+// Get is that of lookup.Service, with the faults of the table and of the request.
+func (f *Fake) Get(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
+	ctx, err := f.withFaults(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return f.Service.Get(ctx, req)
+}
+
+// Stream is that of lookup.Service, with the faults of the table and of the request.
+func (f *Fake) Stream(ctx context.Context, req *lookup.Request, emit func(int, partition.Result) error) (lookup.Stats, error) {
+	ctx, err := f.withFaults(ctx, req)
+	if err != nil {
+		return lookup.Stats{}, err
+	}
+	return f.Service.Stream(ctx, req, emit)
+}
+
+// HTTPContext returns the context of an HTTP request with the faults that its header asks for,
+// where those of a gRPC call have them. It is the HTTPContext of server.Deps.
+func HTTPContext(ctx context.Context, r *http.Request) context.Context {
+	asked := r.Header.Values(Header)
+	if len(asked) == 0 {
+		return ctx
+	}
+	return metadata.NewIncomingContext(ctx, metadata.MD{Header: asked})
+}
+
+// read answers the keys of a sub-query once the longest delay among them has passed.
+func (f *Fake) read(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
+	defer q.Settled()
+	results := make([]partition.Result, len(q.Keys))
+	t := f.data.Load().table(q.Table)
+	if t == nil {
+		return nil, &executor.ReadError{Reason: executor.ReasonInvalid, Err: errReloaded}
+	}
+	faults, slowest := faultsOf(ctx), (*fault)(nil)
+	for i, k := range q.Keys {
+		results[i] = t.answer(q, k)
+		if fault := faults.on(q.Table, k); fault != nil {
+			fault.spoil(&results[i])
+			if slowest == nil || fault.delay > slowest.delay {
+				slowest = fault
+			}
+		}
+	}
+	if err := slowest.wait(ctx); err != nil {
+		return nil, err
+	}
+	return results, nil
+}

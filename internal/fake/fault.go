@@ -1,0 +1,139 @@
+package fake
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/qosproxy/qosproxy/internal/admission"
+	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/schema"
+)
+
+// defaultRetryAfter is when a client that was refused may come back, if nothing is said.
+const defaultRetryAfter = 100 * time.Millisecond
+
+// fault is what happens to keys, or to a request as a whole.
+type fault struct {
+	// keys are those that it befalls, each with as many values of the primary key as it
+	// names, in key order; nil for all.
+	keys [][][]byte
+	// delay is how long a key takes; 0 for no time.
+	delay time.Duration
+	// status is what becomes of a key; partition.Pending leaves it as it is.
+	status partition.Status
+	// refuse has the request refused, to come back after retryAfter.
+	refuse     bool
+	retryAfter time.Duration
+	// probability is of each key, or of each request to be refused: above 0, at most 1.
+	probability float64
+	// left is how many more lookups it befalls; nil for all.
+	left *atomic.Int64
+}
+
+// faults are those of one lookup; the first that befalls a key counts.
+type faults []*fault
+
+// faultsKey is the context key of the faults of a lookup.
+type faultsKey struct{}
+
+func faultsOf(ctx context.Context) faults {
+	f, _ := ctx.Value(faultsKey{}).(faults)
+	return f
+}
+
+// withFaults returns the context of a lookup with its faults: those that it asks for, then those
+// of its table. The error refuses it.
+func (f *Fake) withFaults(ctx context.Context, req *lookup.Request) (context.Context, error) {
+	asked, err := parseHeader(req.Table.Schema, metadata.ValueFromIncomingContext(ctx, Header))
+	if err != nil {
+		return ctx, lookup.Invalid(Header, "%s", err)
+	}
+	if t := f.data.Load().table(req.Table.Schema); t != nil {
+		asked = append(asked, t.faults...)
+	}
+	var active faults
+	for _, fault := range asked {
+		covered := len(fault.keys) == 0 || slices.ContainsFunc(req.Keys, func(k partition.Key) bool { return fault.covers(req.Table.Schema, k) })
+		if !covered || fault.refuse && !fault.drawn() || !fault.take() {
+			continue
+		}
+		if !fault.refuse {
+			active = append(active, fault)
+			continue
+		}
+		if err := fault.wait(ctx); err != nil {
+			return ctx, err
+		}
+		return ctx, &admission.Refusal{
+			Reason: admission.ReasonOverload, RetryAfter: fault.retryAfter, Message: "the fake was asked to refuse this request; retry after a pause",
+		}
+	}
+	return context.WithValue(ctx, faultsKey{}, active), nil
+}
+
+// on returns the fault that befalls a key; nil for none.
+func (f faults) on(t *schema.Table, k partition.Key) *fault {
+	for _, fault := range f {
+		if fault.covers(t, k) && fault.drawn() {
+			return fault
+		}
+	}
+	return nil
+}
+
+// covers reports whether the fault is for a key.
+func (f *fault) covers(t *schema.Table, k partition.Key) bool {
+	return len(f.keys) == 0 || slices.ContainsFunc(f.keys, func(named [][]byte) bool { return begins(t, k.Components(), named) })
+}
+
+// drawn reports whether the fault happens this time.
+func (f *fault) drawn() bool {
+	return f.probability >= 1 || rand.Float64() < f.probability //nolint:gosec // No secret.
+}
+
+// take takes one of the lookups that the fault is for; false if none is left.
+func (f *fault) take() bool { return f.left == nil || f.left.Add(-1) >= 0 }
+
+// wait waits for the delay of a fault, which may be nil. The error is that of the context.
+func (f *fault) wait(ctx context.Context) error {
+	if f == nil || f.delay <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(f.delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// reasons are why a node does not answer a key with such a status.
+var reasons = map[partition.Status]executor.Reason{
+	partition.TimedOut:    executor.ReasonTimeout,
+	partition.Unavailable: executor.ReasonUnavailable,
+	partition.Shed:        executor.ReasonOverloaded,
+}
+
+// spoil makes of the result of a key what the fault makes of it.
+func (f *fault) spoil(res *partition.Result) {
+	switch f.status {
+	case partition.Pending:
+	case partition.NotFound:
+		*res = partition.Result{Status: partition.NotFound}
+	case partition.TooLarge:
+		*res = partition.Result{Status: partition.TooLarge, Err: errTooManyBytes}
+	case partition.TimedOut, partition.Unavailable, partition.Shed:
+		*res = partition.Result{Status: partition.Failed, Err: &executor.ReadError{Reason: reasons[f.status], Err: errReadFailure}}
+	case partition.Found, partition.Failed:
+		*res = partition.Result{Status: partition.Failed, Err: errReadFailure}
+	}
+}
