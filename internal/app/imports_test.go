@@ -55,7 +55,7 @@ var allowed = map[string][]string{
 	"internal/server":    {"api/qosproxy/v1", "internal/admission", "internal/cqltype", "internal/explain", "internal/identity", "internal/incident", "internal/lookup", "internal/memory", "internal/partition", "internal/reasons", "internal/ring", "internal/schema", "internal/suggest", "internal/tracing"},
 	"internal/standin":   {"internal/fake", "internal/server"},
 	"internal/shadow":    {"internal/incident", "internal/lookup", "internal/partition", "internal/ring", "internal/schema"},
-	"internal/fake":      {"internal/admission", "internal/coalesce", "internal/config", "internal/cqltype", "internal/executor", "internal/lookup", "internal/partition", "internal/planner", "internal/ring", "internal/schema"},
+	"internal/fake":      {"internal/admission", "internal/coalesce", "internal/config", "internal/cqltype", "internal/executor", "internal/lookup", "internal/partition", "internal/planner", "internal/ring", "internal/schema", "internal/suggest"},
 	"internal/app": {"internal/admin", "internal/admission", "internal/cassandra", "internal/config", "internal/cost", "internal/executor", "internal/hedge", "internal/identity", "internal/incident", "internal/lookup", "internal/memory", "internal/merge",
 		"internal/partition", "internal/planner", "internal/reload", "internal/ring", "internal/secret", "internal/server", "internal/shadow", "internal/sla", "internal/status", "internal/tracing"},
 	"internal/timeline": {"internal/terminal"},

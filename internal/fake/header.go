@@ -11,6 +11,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/schema"
+	"github.com/qosproxy/qosproxy/internal/suggest"
 )
 
 // statuses are those that a fault can give to a key.
@@ -150,7 +151,7 @@ func parseStatus(text string) (partition.Status, error) {
 
 // unknown refuses a word, and names the one that may be meant.
 func unknown(word, what string, known []string) error {
-	if near := config.Nearest(word, known); near != "" {
+	if near := suggest.Nearest(word, known); near != "" {
 		return fmt.Errorf("no %s %q, did you mean %q?", what, word, near)
 	}
 	return fmt.Errorf("no %s %q; use %s", what, word, strings.Join(known, ", "))
