@@ -21,6 +21,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/incident"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
@@ -410,7 +411,7 @@ func TestBytesAreEachParticipantsOwn(t *testing.T) {
 		assert.Equal(t, 25+5+100+10, shared.MaxBytes)
 		shared.then = func(q *executor.SubQuery) []partition.Result {
 			out := answer(q)
-			out[4] = partition.Result{Status: partition.TooLarge, Err: executor.ErrCrowded}
+			out[4] = partition.Unanswered(reasons.AnswerFull, executor.ErrCrowded)
 			return out
 		}
 		shared.end <- nil
@@ -423,7 +424,7 @@ func TestBytesAreEachParticipantsOwn(t *testing.T) {
 		b.answered(all)
 		<-two.done
 		assert.Equal(t, partition.Found, two.results[1].Status)
-		assert.Equal(t, partition.Result{Status: partition.TooLarge, Err: executor.ErrCrowded}, two.results[2])
+		assert.Equal(t, partition.Unanswered(reasons.AnswerFull, executor.ErrCrowded), two.results[2])
 		<-none.done
 		assert.Equal(t, partition.TooLarge, none.results[0].Status)
 		require.NotErrorIs(t, none.results[0].Err, executor.ErrCrowded)

@@ -130,11 +130,11 @@ func TestAnswersAreAsOpenAPISays(t *testing.T) {
 	doc := document(t)
 	kettle := partition.Result{Status: partition.Found, Rows: []partition.Row{{cell(t, 1, `"Kettle"`), cell(t, 2, `19.5`)}}}
 	absent := partition.Result{Status: partition.NotFound}
-	late := partition.Result{Status: partition.TimedOut, Err: errors.New("no replica answered within 50ms")}
+	late := partition.Unanswered(reasons.Deadline, errors.New("no replica answered within 50ms"))
 	lookups := map[string]fake{
 		"partial":   {results: []partition.Result{kettle, absent, late}},
 		"none":      {results: []partition.Result{late, late, late}},
-		"shed":      {results: []partition.Result{{Status: partition.Shed}}},
+		"shed":      {results: []partition.Result{partition.Unanswered(reasons.Overload, errors.New("no"))}},
 		"absent":    {results: []partition.Result{absent}},
 		"not ready": {refuse: &lookup.Error{Reason: reasons.NotReady, Message: "no"}},
 		"unknown":   {refuse: &lookup.Error{Reason: reasons.UnknownTable, Field: "table", Message: "no such table"}},
