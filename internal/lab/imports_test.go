@@ -37,7 +37,7 @@ var allowed = map[string]struct{ lab, product []string }{
 	"experiment": {[]string{"bench", "devcluster", "profiles", "report"}, []string{"internal/cassandra", "internal/ring"}},
 	"chaos":      {[]string{"report"}, nil},
 	"cmd/qoslab": {[]string{"bench", "chaos", "devcluster", "experiment", "profiles", "report"}, []string{"api/qosproxy/v1", "internal/app",
-		"internal/cassandra", "internal/command", "internal/config", "internal/identity", "internal/terminal"}},
+		"internal/cassandra", "internal/command", "internal/config", "internal/identity", "internal/sla", "internal/terminal"}},
 }
 
 func TestImportsFollowTheMap(t *testing.T) {

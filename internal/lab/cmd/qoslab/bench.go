@@ -25,6 +25,13 @@ import (
 	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
+// The data that bench takes if nothing is said, of which benchTable is the table.
+const (
+	defaultProfile  = "products"
+	defaultDataSeed = 1
+	benchTable      = "bench.products"
+)
+
 // benchFlags are those of qoslab bench.
 type benchFlags struct {
 	profile, config     string
@@ -122,8 +129,8 @@ and serves it by a proxy in a process of its own. Without --nodes the data must 
 // dataFlags adds the flags that say which data are meant.
 func (f *benchFlags) dataFlags(cmd *cobra.Command) {
 	command.ConfigFlag(cmd, &f.config)
-	cmd.Flags().StringVar(&f.profile, "profile", "products", "a YAML file, or "+strings.Join(builtInProfiles(), " or ")+", which come with the binary")
-	cmd.Flags().Uint64Var(&f.dataSeed, "data-seed", 1, "seed of the data")
+	cmd.Flags().StringVar(&f.profile, "profile", defaultProfile, "a YAML file, or "+strings.Join(builtInProfiles(), " or ")+", which come with the binary")
+	cmd.Flags().Uint64Var(&f.dataSeed, "data-seed", defaultDataSeed, "seed of the data")
 }
 
 // outputFlags adds -o and --out.

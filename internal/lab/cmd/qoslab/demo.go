@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +17,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/cassandra"
 	"github.com/qosproxy/qosproxy/internal/command"
 	"github.com/qosproxy/qosproxy/internal/config"
+	"github.com/qosproxy/qosproxy/internal/lab/bench"
 	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
 )
 
@@ -29,11 +32,13 @@ func newDemo() *cobra.Command {
 		Long: `demo boots a real Apache Cassandra cluster on 127.0.0.1, .2, .3, loads a product
 catalogue and a table of user features, serves both on the default ports, shows
 three things to try with their output, and then runs a light load of 50-key lookups
-with a live line of percentiles. Ctrl-C ends it and removes everything.
+with a live line of percentiles. Ctrl-C ends it and removes everything. Meanwhile
+qoslab bench loads the same proxy, on a table of its own.
 
 The first run downloads Cassandra (66 MB by Maven). It needs JDK 17 and Maven, and as
 root on Debian installs them.`,
 		Example: `  qoslab demo
+  qoslab demo --grpc 127.0.0.1:50052 --http 127.0.0.1:8090 --admin 127.0.0.1:8091
   qoslab demo --once
   qoslab demo --nodes 1 --once --keep`,
 		Args: command.Exactly(0, 0, "no argument"),
@@ -41,12 +46,18 @@ root on Debian installs them.`,
 			if d.nodes < 1 || d.nodes > 9 {
 				return command.Usagef("--nodes %d: use 1 to 9; a node takes about 1 GiB", d.nodes)
 			}
+			if _, err := d.config(nil); err != nil {
+				return command.Usage(err)
+			}
 			d.out, d.progress = cmd.OutOrStdout(), newProgress(os.Stderr)
 			return d.run(cmd.Context())
 		},
 	}
 	cmd.Flags().IntVar(&d.nodes, "nodes", 3, "nodes of the cluster, 1 to 9; a node takes about 1 GiB of memory")
 	cmd.Flags().BoolVar(&d.once, "once", false, "do one 50-key lookup on each front listener and exit")
+	cmd.Flags().StringVar(&d.grpc, "grpc", "127.0.0.1:50051", "address of gRPC, HOST:PORT")
+	cmd.Flags().StringVar(&d.http, "http", "127.0.0.1:8080", "address of HTTP/JSON, HOST:PORT")
+	cmd.Flags().StringVar(&d.admin, "admin", "127.0.0.1:8081", "address of metrics and the status page, HOST:PORT")
 	proxyFlag(cmd.Flags(), &d.binary)
 	cmd.Flags().BoolVar(&d.keep, "keep", false, "with --once: go on serving, without load, until Ctrl-C")
 	return cmd
@@ -54,13 +65,17 @@ root on Debian installs them.`,
 
 // demo is one run of the command.
 type demo struct {
-	nodes      int
-	once, keep bool
-	binary     string // qosproxy, whose commands are shown
-	out        io.Writer
-	progress   *progress
-	proxy      *app.App
+	nodes             int
+	once, keep        bool
+	grpc, http, admin string
+	binary            string // qosproxy, whose commands are shown
+	out               io.Writer
+	progress          *progress
+	proxy             *app.App
 }
+
+// benched reports whether the demo serves long enough for qoslab bench to load it.
+func (d *demo) benched() bool { return !d.once || d.keep }
 
 func (d *demo) run(ctx context.Context) error {
 	if err := d.checkPorts(); err != nil {
@@ -93,22 +108,39 @@ func (d *demo) run(ctx context.Context) error {
 }
 
 // checkPorts fails when ports that the proxy will listen on are taken, before minutes
-// are spent on a cluster that cannot be served. The ports of the nodes are left to
-// devcluster, which first waits for nodes that are still being stopped.
+// are spent on a cluster that cannot be served. Whether those of the nodes are is left to
+// devcluster, which first waits for nodes that are still being stopped, and tells it before
+// it boots one.
 func (d *demo) checkPorts() error {
-	cfg, err := demoConfig(nil)
-	if err != nil {
-		return err
-	}
 	var taken []error
-	for _, l := range []struct{ what, address string }{
-		{"gRPC", cfg.Listen.GRPC}, {"HTTP", cfg.Listen.HTTP}, {"metrics", cfg.Listen.Admin},
+	for _, l := range []struct{ what, flag, address string }{
+		{"gRPC", "--grpc", d.grpc}, {"HTTP", "--http", d.http}, {"metrics", "--admin", d.admin},
 	} {
-		if err := devcluster.CheckPort(l.address); err != nil {
-			taken = append(taken, fmt.Errorf("the demo cannot listen for %s: %w", l.what, err))
+		err := devcluster.CheckPort(l.address)
+		if err == nil {
+			err = besideNodes(l.address, d.nodes)
+		}
+		if err != nil {
+			taken = append(taken, fmt.Errorf("the demo cannot listen for %s: %w, or choose another by %s", l.what, err, l.flag))
 		}
 	}
 	return errors.Join(taken...)
+}
+
+// besideNodes fails when the nodes that are to be booted will need an address.
+func besideNodes(address string, nodes int) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	all := net.ParseIP(host)
+	for _, taken := range devcluster.Addresses(nodes) {
+		ip, needed, _ := net.SplitHostPort(taken)
+		if port == needed && (host == ip || host == "" || host == "localhost" && ip == "127.0.0.1" || all != nil && all.IsUnspecified()) {
+			return fmt.Errorf("port %s will be that of a node, at %s; leave it free", address, taken)
+		}
+	}
+	return nil
 }
 
 // interrupted turns the failure of a step that Ctrl-C cut short into a good end.
@@ -148,13 +180,49 @@ func (d *demo) load(ctx context.Context, cluster *devcluster.Cluster) error {
 		return err
 	}
 	d.progress.done(fmt.Sprintf("loaded %d products and %d features of %d users", demoProducts, demoUsers*demoFeatures, demoUsers))
+	if d.benched() {
+		return d.loadBench(ctx, client)
+	}
 	return nil
 }
 
-// demoConfig is the configuration that serves the sample tables of the nodes at the
-// contact points.
-func demoConfig(contactPoints []string) (*config.Config, error) {
-	cfg, err := config.Parse([]byte("tables:\n  - name: shop.products\n  - name: shop.features\n"), "demo")
+// loadBench writes the data of the default profile of qoslab bench.
+func (d *demo) loadBench(ctx context.Context, client *cassandra.Client) error {
+	profile, err := readProfile(defaultProfile)
+	if err != nil {
+		return err
+	}
+	data, err := bench.NewDataset(profile, defaultDataSeed)
+	if err != nil {
+		return err
+	}
+	if err := data.Create(ctx, client, fmt.Sprintf("{'class': 'NetworkTopologyStrategy', 'dc1': %d}", min(3, d.nodes))); err != nil {
+		return fmt.Errorf("create the table of qoslab bench: %w", err)
+	}
+	if err := data.Load(ctx, client, d.progress.load); err != nil {
+		return err
+	}
+	d.progress.done(fmt.Sprintf("loaded %d rows for qoslab bench", profile.Partitions*profile.RowsPerPartition))
+	return nil
+}
+
+// config is the configuration that serves the sample tables of the nodes at the contact points
+// at the addresses of the flags. The error names the flag.
+func (d *demo) config(contactPoints []string) (*config.Config, error) {
+	text := "tables:\n  - name: shop.products\n  - name: shop.features\n"
+	if d.benched() {
+		text += "  - name: " + benchTable + "\n"
+	}
+	for _, l := range []struct{ flag, address string }{{"--grpc", d.grpc}, {"--http", d.http}, {"--admin", d.admin}} {
+		if _, _, err := net.SplitHostPort(l.address); err != nil || strings.HasPrefix(l.address, "unix:") {
+			return nil, fmt.Errorf("%s %q: give HOST:PORT, such as 127.0.0.1:8080", l.flag, l.address)
+		}
+	}
+	text += fmt.Sprintf("listen: {grpc: %q, http: %q, admin: %q}\n", d.grpc, d.http, d.admin)
+	cfg, err := config.Parse([]byte(text), "")
+	if p, ok := errors.AsType[*config.Error](err); ok {
+		return nil, fmt.Errorf("--%s: %s", strings.TrimPrefix(p.Key, "listen."), strings.ReplaceAll(p.Message, "listen.", "--"))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -163,10 +231,26 @@ func demoConfig(contactPoints []string) (*config.Config, error) {
 	return cfg, nil
 }
 
+// bound returns the addresses that a client of the proxy is to use: those that it listens on,
+// with the loopback address for all of this machine.
+func (d *demo) bound(listen config.Listen) config.Listen {
+	for name, to := range map[string]*string{"grpc": &listen.GRPC, "http": &listen.HTTP, "admin": &listen.Admin} {
+		host, port, err := net.SplitHostPort(d.proxy.Addr(name))
+		if err != nil {
+			continue
+		}
+		if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+			host = "127.0.0.1"
+		}
+		*to = net.JoinHostPort(host, port)
+	}
+	return listen
+}
+
 // serve runs the proxy over the cluster, shows what it does, and returns when
 // the demo is over.
 func (d *demo) serve(ctx context.Context, cluster *devcluster.Cluster) error {
-	cfg, err := demoConfig(cluster.ContactPoints())
+	cfg, err := d.config(cluster.ContactPoints())
 	if err != nil {
 		return err
 	}
@@ -185,6 +269,7 @@ func (d *demo) serve(ctx context.Context, cluster *devcluster.Cluster) error {
 	if err := d.waitReady(ctx); err != nil {
 		return err
 	}
+	cfg.Listen = d.bound(cfg.Listen)
 	d.progress.done("serving gRPC on " + cfg.Listen.GRPC + ", HTTP on " + cfg.Listen.HTTP + ", metrics on " + cfg.Listen.Admin)
 
 	tour := &demoTour{out: d.out, cfg: cfg, binary: d.binary}

@@ -234,15 +234,32 @@ func (t *demoTour) tries(ctx context.Context) error {
 	fmt.Fprintf(t.out, "\n$ curl -s http://%s/v1/shop/products:batchGet -H 'Content-Type: application/json' -d '%s'\n%s\n",
 		t.cfg.Listen.HTTP, body, bytes.TrimSpace(answer))
 
-	if err := t.try(ctx, "get", "shop.features", "user-0007", "--explain"); err != nil {
+	get := []string{"get", "shop.features", "user-0007", "--explain"}
+	if t.cfg.Listen.GRPC != config.Default().Listen.GRPC {
+		get = append(get, "--addr", t.cfg.Listen.GRPC)
+	}
+	if err := t.try(ctx, get...); err != nil {
 		return err
 	}
 	if err := t.try(ctx, "ring", "shop"); err != nil {
 		return err
 	}
-	fmt.Fprintf(t.out, "\nAlso: grpcurl -plaintext %s list, http://%s/metrics, http://%s/status\n",
-		t.cfg.Listen.GRPC, t.cfg.Listen.Admin, t.cfg.Listen.Admin)
+	fmt.Fprintf(t.out, "\nAlso: grpcurl -plaintext %s list, http://%s/metrics, http://%s/status\nAnd a benchmark: %s\n",
+		t.cfg.Listen.GRPC, t.cfg.Listen.Admin, t.cfg.Listen.Admin, t.benchCommand())
 	return nil
+}
+
+// benchCommand is what loads the proxy of the demo.
+func (t *demoTour) benchCommand() string {
+	command, usual := "qoslab bench", config.Default().Listen
+	for _, l := range []struct{ flag, address, usual string }{
+		{"--addr", t.cfg.Listen.GRPC, usual.GRPC}, {"--http", t.cfg.Listen.HTTP, usual.HTTP}, {"--admin", t.cfg.Listen.Admin, usual.Admin},
+	} {
+		if l.address != l.usual {
+			command += " " + l.flag + " " + l.address
+		}
+	}
+	return command
 }
 
 // try runs a command of qosproxy and shows it with its output.
