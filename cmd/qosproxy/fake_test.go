@@ -188,7 +188,7 @@ func TestFakeRefusesMistakes(t *testing.T) {
 		`--grpc "50051" is not an address`:        {"--data", fakeExample, "--grpc", "50051"},
 		"--grpc and --http are both off":          {"--data", fakeExample, "--grpc", "off", "--http", "off"},
 		"expected no argument, got 1 arguments":   {fakeExample},
-		"unknown flag: --date; see qosproxy fake": {"--date", bad},
+		"unknown flag: --date; did you mean --data?; see qosproxy fake": {"--date", bad},
 	} {
 		_, err := execute(t, append([]string{"fake"}, args...)...)
 		require.Error(t, err, says)

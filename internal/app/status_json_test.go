@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"regexp"
@@ -84,7 +85,7 @@ func statusJSON(t *testing.T) []byte {
 		},
 	})
 	w := httptest.NewRecorder()
-	pages.ServeHTTP(w, httptest.NewRequest("GET", "/status", nil))
+	pages.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/status", nil))
 	require.Equal(t, 200, w.Code)
 	body := regexp.MustCompile(`"started": "[^"]+"`).ReplaceAll(w.Body.Bytes(), []byte(`"started": "2026-01-02T03:00:00Z"`))
 	return regexp.MustCompile(`"uptime_seconds": [^,]+`).ReplaceAll(body, []byte(`"uptime_seconds": 245.5`))

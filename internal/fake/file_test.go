@@ -89,7 +89,7 @@ tables:
 		a.rows()[0])
 	assert.Contains(t, a.rows()[0], `"id":9007199254740993`)
 	a = f.ask(t, "t/rows", `{"keys": [2], "columns": ["b", "t", "Mixed", "big", "exact"]}`)
-	assert.Equal(t, `{"b":"0xcafe","t":null,"\"Mixed\"":"x","big":123456789012345678901234567890,"exact":1.10}`, a.rows()[0])
+	assert.Equal(t, []string{`{"b":"0xcafe","t":null,"\"Mixed\"":"x","big":123456789012345678901234567890,"exact":1.10}`}, a.rows()[:1])
 	a = f.ask(t, "t/rows", `{"keys": [3], "columns": ["t", "Mixed"]}`)
-	assert.Equal(t, `{"t":"line\nbreak","\"Mixed\"":"y"}`, a.rows()[0])
+	assert.Equal(t, []string{`{"t":"line\nbreak","\"Mixed\"":"y"}`}, a.rows()[:1])
 }

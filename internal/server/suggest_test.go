@@ -12,7 +12,7 @@ import (
 
 func TestAMistypedTableIsHintedAt(t *testing.T) {
 	s := New(Config{}, Deps{Lookup: &fake{tables: []*lookup.Table{products(t)}}})
-	_, err := s.table(context.Background(), "ks", "prodcuts")
+	_, err := s.table(context.Background(), "ks", "prodcts")
 	require.ErrorContains(t, err, "; did you mean ks.products?")
 	_, err = s.table(context.Background(), "ks", "nothing_like_it")
 	require.Error(t, err)

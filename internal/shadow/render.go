@@ -94,7 +94,7 @@ func (r *Report) lines() []Line {
 func (r *Report) notes() []string {
 	var notes []string
 	if r.Driver.Lookups < 100 {
-		notes = append(notes, fmt.Sprintf("%s timed: p95 needs 20, p99 needs 100.", plural(r.Driver.Lookups, "lookup was", "lookups were")))
+		notes = append(notes, plural(r.Driver.Lookups, "lookup was", "lookups were")+" timed: p95 needs 20, p99 needs 100.")
 	}
 	if r.WarmUp > 0 {
 		notes = append(notes, fmt.Sprintf("The first %d lookups were compared but not timed: nodes prepare statements meanwhile.", r.WarmUp))

@@ -98,7 +98,7 @@ func (r *Run) Do(ctx context.Context) error {
 	}
 	r.Report.end()
 	if ctx.Err() != nil {
-		return nil // the end of the caller is the end of the input
+		return nil //nolint:nilerr // the end of the caller is the end of the input
 	}
 	return failed
 }
