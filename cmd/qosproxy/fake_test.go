@@ -184,10 +184,10 @@ func TestFakeRefusesMistakes(t *testing.T) {
 	for says, args := range map[string][]string{
 		"--data is missing": {},
 		`bad.yaml:3:5: tables[0].colums: unknown key "colums", did you mean "columns"?`: {"--data", bad},
-		"nothing.yaml":                            {"--data", "nothing.yaml"},
-		`--grpc "50051" is not an address`:        {"--data", fakeExample, "--grpc", "50051"},
-		"--grpc and --http are both off":          {"--data", fakeExample, "--grpc", "off", "--http", "off"},
-		"expected no argument, got 1 arguments":   {fakeExample},
+		"nothing.yaml":                                                  {"--data", "nothing.yaml"},
+		`--grpc "50051" is not an address`:                              {"--data", fakeExample, "--grpc", "50051"},
+		"--grpc and --http are both off":                                {"--data", fakeExample, "--grpc", "off", "--http", "off"},
+		"expected no argument, got 1 arguments":                         {fakeExample},
 		"unknown flag: --date; did you mean --data?; see qosproxy fake": {"--date", bad},
 	} {
 		_, err := execute(t, append([]string{"fake"}, args...)...)

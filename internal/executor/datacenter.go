@@ -9,6 +9,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/quorum"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
@@ -291,7 +292,7 @@ func (r *run) leaveDue() {
 // refuse ends the keys that were still waited for and that were kept from another datacenter.
 func (r *run) refuse() {
 	r.unanswered(func(k int32) bool { return r.keys[k].refused && !r.keys[k].away },
-		partition.Result{Status: partition.Shed, Err: errElsewhereFull})
+		partition.Unanswered(reasons.HostsFull, errElsewhereFull))
 }
 
 // position returns the place of a host among the replicas of a key, those of the datacenters

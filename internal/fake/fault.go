@@ -13,6 +13,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
@@ -116,8 +117,8 @@ func (f *fault) wait(ctx context.Context) error {
 	}
 }
 
-// reasons are why a node does not answer a key with such a status.
-var reasons = map[partition.Status]executor.Reason{
+// failures are why a node does not answer a key with such a status.
+var failures = map[partition.Status]executor.Reason{
 	partition.TimedOut:    executor.ReasonTimeout,
 	partition.Unavailable: executor.ReasonUnavailable,
 	partition.Shed:        executor.ReasonOverloaded,
@@ -130,10 +131,10 @@ func (f *fault) spoil(res *partition.Result) {
 	case partition.NotFound:
 		*res = partition.Result{Status: partition.NotFound}
 	case partition.TooLarge:
-		*res = partition.Result{Status: partition.TooLarge, Err: errTooManyBytes}
+		*res = partition.Unanswered(reasons.TooManyBytes, errTooManyBytes)
 	case partition.TimedOut, partition.Unavailable, partition.Shed:
-		*res = partition.Result{Status: partition.Failed, Err: &executor.ReadError{Reason: reasons[f.status], Err: errReadFailure}}
+		*res = partition.Unanswered(reasons.ReadFailure, &executor.ReadError{Reason: failures[f.status], Err: errReadFailure})
 	case partition.Found, partition.Failed:
-		*res = partition.Result{Status: partition.Failed, Err: errReadFailure}
+		*res = partition.Unanswered(reasons.ReadFailure, errReadFailure)
 	}
 }

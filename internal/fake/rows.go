@@ -7,6 +7,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
@@ -54,7 +55,7 @@ func (t *table) answer(q *executor.SubQuery, k partition.Key) partition.Result {
 	case len(found) == 0:
 		return partition.Result{Status: partition.NotFound}
 	case q.Strict && len(found) > q.Limit:
-		return partition.Result{Status: partition.TooLarge, Err: errTooManyRows}
+		return partition.Unanswered(reasons.TooManyRows, errTooManyRows)
 	}
 	res := partition.Result{Status: partition.Found, More: q.Paged && len(found) > q.Limit}
 	for _, from := range found[:min(len(found), q.Limit)] {
@@ -65,7 +66,7 @@ func (t *table) answer(q *executor.SubQuery, k partition.Key) partition.Result {
 		}
 		if res.Bytes+size > q.MaxBytes {
 			if !q.Paged || len(res.Rows) == 0 {
-				return partition.Result{Status: partition.TooLarge, Err: errTooManyBytes}
+				return partition.Unanswered(reasons.TooManyBytes, errTooManyBytes)
 			}
 			res.More = true
 			return res

@@ -9,6 +9,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
 // Baseline is how the plain driver reads the keys of a lookup.
@@ -92,7 +93,7 @@ func (d *Driver) in(ctx context.Context, q *partition.Query, keys []partition.Ke
 			}
 			for i, k := range group {
 				if err != nil {
-					results[k] = partition.Result{Status: partition.Failed, Err: err}
+					results[k] = partition.Unanswered(reasons.HostError, err)
 				} else {
 					results[k] = answers[i]
 				}
