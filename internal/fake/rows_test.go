@@ -2,11 +2,16 @@ package fake_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/fake"
 )
 
 func TestRowsAreReadAsFromCassandra(t *testing.T) {
@@ -105,4 +110,43 @@ tables:
 	assert.Equal(t, []string{`{"writetime(s)":5}`}, f.ask(t, "t/rows", `{"keys": ["a"], "columns": ["writetime(s)"]}`).rows())
 	assert.Equal(t, "NOT_FOUND", f.ask(t, "t/rows", `{"keys": [["a", 1]]}`).statuses(), "a row of it does not exist")
 	assert.Equal(t, "NOT_FOUND", f.ask(t, "t/rows", `{"keys": ["a"], "where": {"n": {"gt": 0}}}`).statuses())
+}
+
+// What is not a lookup is answered as by the proxy, and takes no fault.
+func TestTheOtherMethods(t *testing.T) {
+	f := serveExample(t)
+	post := func(path, body string) string {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.http+path, strings.NewReader(body))
+		require.NoError(t, err)
+		req.Header.Set(fake.Header, "refuse")
+		return do(t, req)
+	}
+	assert.Contains(t, post("/v1/shop/products:explain", `{"keys": ["sku-flaky", "sku-2"]}`), `"replicas":["192.0.2.1:9042"]`)
+	assert.Equal(t, "TIMED_OUT", f.ask(t, "shop/products", `{"keys": ["sku-flaky"]}`).statuses(), "explaining is no lookup that counts")
+	for path, says := range map[string]string{
+		"/v1/tables":              `"clustering":[{"name":"number","type":"int"}]`,
+		"/v1/shop/products/sku-2": `"name":"Lamp"`,
+		"/openapi.json":           `"openapi"`,
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.http+path, nil)
+		require.NoError(t, err)
+		assert.Contains(t, do(t, req), says, path)
+	}
+	tables, err := f.grpc.ListTables(t.Context(), &qosproxyv1.ListTablesRequest{})
+	require.NoError(t, err)
+	assert.Len(t, tables.GetTables(), 2)
+	ring, err := f.grpc.DescribeRing(t.Context(), &qosproxyv1.DescribeRingRequest{Keyspace: "shop"})
+	require.NoError(t, err)
+	assert.Len(t, ring.GetHosts(), 1)
+}
+
+// do returns the body of a response.
+func do(t *testing.T, req *http.Request) string {
+	t.Helper()
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return string(body)
 }
