@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -155,10 +156,10 @@ func plan(t *testing.T, lookups int) planned {
 		body := map[string]any{}
 		var keys []any
 		table, n := "plain", 1+r.IntN(50)
-		switch {
-		case i%10 == 3:
+		switch i % 10 {
+		case 3:
 			table, n = "features", 1+r.IntN(8)
-		case i%10 == 7:
+		case 7:
 			table, n = "pair", 1+r.IntN(8)
 		}
 		for range n {
@@ -247,7 +248,7 @@ func TestShadow(t *testing.T) {
 		go func() {
 			n := 0
 			for ; ctx.Err() == nil; n++ {
-				if client.Exec(ctx, "INSERT INTO data.plain (id, v) VALUES (?, ?)", plainKey(n%20), fmt.Sprint(n)) != nil {
+				if client.Exec(ctx, "INSERT INTO data.plain (id, v) VALUES (?, ?)", plainKey(n%20), strconv.Itoa(n)) != nil {
 					break
 				}
 			}

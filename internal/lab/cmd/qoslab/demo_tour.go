@@ -251,15 +251,15 @@ func (t *demoTour) tries(ctx context.Context) error {
 
 // benchCommand is what loads the proxy of the demo.
 func (t *demoTour) benchCommand() string {
-	command, usual := "qoslab bench", config.Default().Listen
+	command, usual := []string{"qoslab bench"}, config.Default().Listen
 	for _, l := range []struct{ flag, address, usual string }{
 		{"--addr", t.cfg.Listen.GRPC, usual.GRPC}, {"--http", t.cfg.Listen.HTTP, usual.HTTP}, {"--admin", t.cfg.Listen.Admin, usual.Admin},
 	} {
 		if l.address != l.usual {
-			command += " " + l.flag + " " + l.address
+			command = append(command, l.flag, l.address)
 		}
 	}
-	return command
+	return strings.Join(command, " ")
 }
 
 // try runs a command of qosproxy and shows it with its output.

@@ -32,7 +32,7 @@ func TestWrongUsageIsExitCode2AndSaysWhatToDo(t *testing.T) {
 		says string
 	}{
 		"an unknown command":         {[]string{"dmeo"}, `unknown command "dmeo"`},
-		"an unknown flag":            {[]string{"demo", "--onec"}, "unknown flag: --onec; see qoslab demo --help"},
+		"an unknown flag":            {[]string{"demo", "--onec"}, "unknown flag: --onec; did you mean --once?; see qoslab demo --help"},
 		"too many nodes":             {[]string{"demo", "--nodes", "99"}, "use 1 to 9"},
 		"too many nodes to load":     {[]string{"bench", "--nodes", "99"}, "use 1 to 9"},
 		"two kinds of load":          {[]string{"bench", "--rate", "1", "--ramp"}, "give one of them"},
