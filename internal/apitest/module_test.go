@@ -81,8 +81,8 @@ func TestTheClientIsLight(t *testing.T) {
 func TestTheClientNeedsNoNewGo(t *testing.T) {
 	for dir, imports := range map[string]string{".": "/qosproxy", "qosproxy/cql": "/qosproxy/cql"} {
 		own := importer(t, dir, "github.com/qosproxy/qosproxy/api"+imports)
-		for _, line := range goLists(t, own, "-m", "-f", "{{.GoVersion}} {{.Path}}", "all") {
-			version, module, _ := strings.Cut(line, " ")
+		for _, line := range goLists(t, own, "-m", "-f", "{{.Path}} {{.GoVersion}}", "all") {
+			module, version, _ := strings.Cut(line, " ")
 			assert.False(t, newer(version), "%s asks for Go %s", module, version)
 		}
 	}

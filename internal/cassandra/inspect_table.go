@@ -20,7 +20,10 @@ import (
 func (s *inspection) table(ctx context.Context, first *site, r *ring.Ring, q doctor.Question, out *doctor.Table) {
 	asking, cancel := context.WithTimeout(ctx, siteTimeout)
 	defer cancel()
-	out.MeanBytes, out.MostRows = first.meanBytes(asking, q), first.mostRows(asking, q)
+	var unread [2]error
+	out.MeanBytes, unread[0] = first.meanBytes(asking, q)
+	out.MostRows, unread[1] = first.mostRows(asking, q)
+	out.EstimatesDenied, out.CountsDenied = denied(unread[0]), denied(unread[1])
 	key, err := first.anyKey(asking, out.Definition)
 	switch {
 	case denied(err):
@@ -60,12 +63,12 @@ func (s *inspection) table(ctx context.Context, first *site, r *ring.Ring, q doc
 
 // meanBytes returns the mean size of a partition by the estimates of the node, 0 when it has
 // none: they are of what it has on disk, and some minutes old.
-func (at *site) meanBytes(ctx context.Context, q doctor.Question) int64 {
+func (at *site) meanBytes(ctx context.Context, q doctor.Question) (int64, error) {
 	rows, err := at.rows(ctx, "SELECT mean_partition_size, partitions_count FROM system.size_estimates WHERE keyspace_name = ? AND table_name = ?", q.Keyspace, q.Table)
 	if err != nil {
-		return 0
+		return 0, err
 	}
-	return meanOf(rows)
+	return meanOf(rows), nil
 }
 
 // meanOf returns the mean over the ranges of an estimate, each weighed by its partitions.
@@ -85,18 +88,18 @@ func meanOf(rows []row) int64 {
 
 // mostRows returns the most rows that a read of the table has returned at the node, 0 when it
 // does not tell.
-func (at *site) mostRows(ctx context.Context, q doctor.Question) int64 {
+func (at *site) mostRows(ctx context.Context, q doctor.Question) (int64, error) {
 	rows, err := at.rows(ctx, "SELECT * FROM system_views.rows_per_read WHERE keyspace_name = ? AND table_name = ?", q.Keyspace, q.Table)
 	if err != nil || len(rows) != 1 {
-		return 0
+		return 0, err
 	}
 	switch most := rows[0]["max"].(type) {
 	case float64:
-		return int64(most)
+		return int64(most), nil
 	case int64:
-		return most
+		return most, nil
 	}
-	return 0
+	return 0, nil
 }
 
 // anyKey returns the key of some partition, nil when the table is empty.

@@ -30,6 +30,14 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
+// Product is a row of shop.products.
+type Product struct {
+	ID    string           `cql:"id"`
+	Name  string           `cql:"name"`
+	Price qosproxy.Decimal `cql:"price"`
+	Tags  []string         `cql:"tags"`
+}
+
 func dial(t *testing.T, target string, o qosproxy.Options) *qosproxy.Client {
 	t.Helper()
 	client, err := qosproxy.Dial(target, o)

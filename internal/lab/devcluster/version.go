@@ -1,0 +1,64 @@
+package devcluster
+
+import (
+	"cmp"
+	"maps"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// VersionVariable is the environment variable that chooses another version of Apache Cassandra
+// for the nodes, such as 4.1.10. It has not the prefix of the proxy's variables, because a proxy
+// refuses those that it does not know.
+const VersionVariable = "DEVCLUSTER_CASSANDRA"
+
+// Version is the version of Apache Cassandra the nodes run.
+var Version = cmp.Or(os.Getenv(VersionVariable), "5.0.9")
+
+// AtLeast reports whether the nodes run this version of Apache Cassandra or a later one: 4.1 is
+// for all of its releases, alphas included.
+func AtLeast(major, minor int) bool { return isAtLeast(Version, major, minor) }
+
+func isAtLeast(version string, major, minor int) bool {
+	first, rest, _ := strings.Cut(version, ".")
+	second, _, _ := strings.Cut(rest, ".")
+	second, _, _ = strings.Cut(second, "-")
+	// What is no number is taken for 0, and Cassandra's own jar is not found under that name.
+	a, _ := strconv.Atoi(first)
+	b, _ := strconv.Atoi(second)
+	return a > major || a == major && b >= minor
+}
+
+// Settings returns settings of cassandra.yaml, written for 5.0, as the version of the nodes wants
+// them: for a test that changes the file of a node. Config takes them as they are.
+func Settings(settings map[string]any) map[string]any { return ofVersion(settings, Version) }
+
+// ofVersion returns settings of cassandra.yaml, written for 5.0, as another version wants them.
+// Before 4.1 the unit is a part of the name.
+func ofVersion(settings map[string]any, version string) map[string]any {
+	settings = maps.Clone(settings)
+	if !isAtLeast(version, 5, 0) {
+		delete(settings, "storage_compatibility_mode")
+	}
+	if isAtLeast(version, 4, 1) {
+		return settings
+	}
+	for name, value := range settings {
+		text, ok := value.(string)
+		if !ok {
+			continue
+		}
+		if mib, found := strings.CutSuffix(text, "MiB"); found {
+			if n, err := strconv.Atoi(mib); err == nil {
+				delete(settings, name)
+				settings[name+"_in_mb"] = n
+			}
+		} else if d, err := time.ParseDuration(text); err == nil {
+			delete(settings, name)
+			settings[name+"_in_ms"] = d.Milliseconds()
+		}
+	}
+	return settings
+}
