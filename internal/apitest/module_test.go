@@ -67,7 +67,7 @@ func TestTheClientIsLight(t *testing.T) {
 	dir := importer(t, ".", ours+"/qosproxy")
 
 	graph := goLists(t, dir, "-m", "-f", "{{.Path}}", "all")
-	assert.LessOrEqual(t, len(graph), 50, "the module graph of an importer: %s", strings.Join(graph, "\n"))
+	assert.LessOrEqual(t, len(graph), 45, "the module graph of an importer: %s", strings.Join(graph, "\n"))
 	for _, module := range graph {
 		assert.False(t, servers.MatchString(module), "the module graph of an importer has %s", module)
 	}
