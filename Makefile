@@ -102,6 +102,14 @@ test-cluster: ## tests against a real Cassandra cluster that they boot themselve
 	cd $(LAB) && $(GO) test -race -timeout 40m -tags lab -coverpkg=github.com/qosproxy/qosproxy/internal/cassandra \
 	  -coverprofile='$(abspath $(PROFILES))/cluster-cassandra.out' ./cassandra
 
+# deploy/compatibility.md has what they are to show.
+VERSIONS ?= 4.0.19 4.1.10 6.0-alpha2
+
+.PHONY: test-versions
+test-versions: ## the core of the acceptance suite on real nodes of other versions of Cassandra (VERSIONS=4.1.10)
+	@for version in $(VERSIONS); do echo "Cassandra $$version"; \
+	  (cd $(LAB) && DEVCLUSTER_CASSANDRA=$$version $(GO) test -count=1 -timeout 40m -run '^(TestSixNodes|TestGrants)$$' ./acceptance) || exit 1; done
+
 .PHONY: h2spec
 h2spec: $(TOOLS)/h2spec ## test both front listeners against HTTP/2 by h2spec
 	QOSPROXY_H2SPEC='$(abspath $(TOOLS))/h2spec' $(GO) test -count=1 -run TestHTTP2 -v ./internal/server
