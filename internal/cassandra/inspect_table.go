@@ -20,10 +20,9 @@ import (
 func (s *inspection) table(ctx context.Context, first *site, r *ring.Ring, q doctor.Question, out *doctor.Table) {
 	asking, cancel := context.WithTimeout(ctx, siteTimeout)
 	defer cancel()
-	var unread [2]error
-	out.MeanBytes, unread[0] = first.meanBytes(asking, q)
-	out.MostRows, unread[1] = first.mostRows(asking, q)
-	out.EstimatesDenied, out.CountsDenied = denied(unread[0]), denied(unread[1])
+	out.MeanBytes = first.meanBytes(asking, q)
+	most, err := first.mostRows(asking, q)
+	out.MostRows, out.CountsDenied = most, denied(err)
 	key, err := first.anyKey(asking, out.Definition)
 	switch {
 	case denied(err):
@@ -63,12 +62,12 @@ func (s *inspection) table(ctx context.Context, first *site, r *ring.Ring, q doc
 
 // meanBytes returns the mean size of a partition by the estimates of the node, 0 when it has
 // none: they are of what it has on disk, and some minutes old.
-func (at *site) meanBytes(ctx context.Context, q doctor.Question) (int64, error) {
+func (at *site) meanBytes(ctx context.Context, q doctor.Question) int64 {
 	rows, err := at.rows(ctx, "SELECT mean_partition_size, partitions_count FROM system.size_estimates WHERE keyspace_name = ? AND table_name = ?", q.Keyspace, q.Table)
 	if err != nil {
-		return 0, err
+		return 0
 	}
-	return meanOf(rows), nil
+	return meanOf(rows)
 }
 
 // meanOf returns the mean over the ranges of an estimate, each weighed by its partitions.

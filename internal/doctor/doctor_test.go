@@ -219,8 +219,6 @@ var faults = map[string]struct {
 			p.Nodes[i].Settings, p.Nodes[i].SettingsDenied = nil, true
 		}
 	}, "grants", doctor.Note, "may not read the settings", "GRANT SELECT ON system_views.settings TO qosproxy;"},
-	"estimates that may not be read": {func(p patient) { p.Cluster.Tables[orders].EstimatesDenied = true },
-		"grants", doctor.Note, "may not read how large partitions are", "GRANT SELECT ON system.size_estimates TO qosproxy;"},
 	"counts that may not be read": {func(p patient) { p.Cluster.Tables[orders].CountsDenied = true },
 		"grants", doctor.Note, "may not read how many rows reads return", "GRANT SELECT ON system_views.rows_per_read TO qosproxy;"},
 	"one replica": {func(p patient) { p.Keyspaces = replicated(1) },

@@ -80,22 +80,14 @@ func grants(e *exam) []Finding {
 		found = append(found, Finding{Level: Note, Found: fmt.Sprintf("the role %s may not read the settings of the nodes", e.cfg.Cassandra.Username), Mend: grant("system_views.settings"),
 			Why: "Settings and guardrails could not be checked. quorum_reads: replicas needs the grant where nodes refuse NODE_LOCAL."})
 	}
-	found = append(found, unread(e, "how large partitions are", "system.size_estimates", func(t *Table) bool { return t.EstimatesDenied })...)
-	found = append(found, unread(e, "how many rows reads return", "system_views.rows_per_read", func(t *Table) bool { return t.CountsDenied })...)
+	if slices.ContainsFunc(e.tables, func(t table) bool { return t.CountsDenied }) {
+		found = append(found, Finding{Level: Note, Found: fmt.Sprintf("the role %s may not read how many rows reads return", e.cfg.Cassandra.Username), Mend: grant("system_views.rows_per_read"),
+			Why: "The rows of a key could not be checked against max_rows_per_key. Lookups do not need the grant."})
+	}
 	if len(e.tables) == 0 {
 		return found
 	}
 	return orFine(found, "all tables can be read")
-}
-
-// unread finds that the role may not read a table of what nodes count, which only the check of
-// sizes looks at.
-func unread(e *exam, what, from string, denied func(*Table) bool) []Finding {
-	if !slices.ContainsFunc(e.tables, func(t table) bool { return denied(t.Table) }) {
-		return nil
-	}
-	return []Finding{{Level: Note, Found: fmt.Sprintf("the role %s may not read %s", e.cfg.Cassandra.Username, what),
-		Mend: "GRANT SELECT ON " + from + " TO " + identifier(e.cfg.Cassandra.Username) + ";", Why: "Sizes could not be checked against the limits of the configuration. Lookups do not need the grant."}}
 }
 
 // identifier returns a name in CQL.

@@ -143,7 +143,7 @@ func documentedGrants(t *testing.T) []string {
 	require.True(t, found)
 	block, _, _ = strings.Cut(block, "```")
 	statements := strings.Split(strings.TrimSuffix(strings.TrimSpace(block), ";"), ";\n")
-	require.Len(t, statements, 7)
+	require.Len(t, statements, 6)
 	return statements
 }
 
@@ -155,7 +155,7 @@ func grantsGuide(t *testing.T) map[string]string {
 	for _, line := range regexp.MustCompile("(?m)^\\| `(system[a-z_.]+)` .*`([^`]+)` \\|$").FindAllStringSubmatch(guide(t), -1) {
 		said[line[1]] = line[2]
 	}
-	require.Len(t, said, 6)
+	require.Len(t, said, 5)
 	return said
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,21 @@ func isAtLeast(version string, major, minor int) bool {
 	a, _ := strconv.Atoi(first)
 	b, _ := strconv.Atoi(second)
 	return a > major || a == major && b >= minor
+}
+
+// agentOf returns what lets a version before 5.0 run on Java 17: the jar that measures objects has
+// to do so as an agent, because it cannot see into lambdas from outside. Later ones need none,
+// and a JVM with an agent makes no class archive.
+func agentOf(classPath, version string) []string {
+	if isAtLeast(version, 5, 0) {
+		return nil
+	}
+	for _, jar := range filepath.SplitList(classPath) {
+		if strings.HasPrefix(filepath.Base(jar), "jamm-") {
+			return []string{"-javaagent:" + jar}
+		}
+	}
+	return nil
 }
 
 // Settings returns settings of cassandra.yaml, written for 5.0, as the version of the nodes wants

@@ -23,6 +23,12 @@ func TestSettingsAreThoseOfTheVersion(t *testing.T) {
 	assert.Len(t, settings, 6, "what was given is not changed")
 }
 
+func TestOldVersionsMeasureObjectsByAnAgent(t *testing.T) {
+	const jars = "/lib/cassandra-all.jar:/lib/jamm-0.3.2.jar"
+	assert.Equal(t, []string{"-javaagent:/lib/jamm-0.3.2.jar"}, agentOf(jars, "4.1.10"))
+	assert.Empty(t, agentOf(jars, "5.0.9"))
+}
+
 func TestVersionsAreCompared(t *testing.T) {
 	assert.True(t, isAtLeast("5.0.9", 5, 0))
 	assert.True(t, isAtLeast("6.0-alpha2", 6, 0))
