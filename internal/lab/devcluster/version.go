@@ -41,10 +41,21 @@ func agentOf(classPath, version string) []string {
 	}
 	for _, jar := range filepath.SplitList(classPath) {
 		if strings.HasPrefix(filepath.Base(jar), "jamm-") {
-			return []string{"-javaagent:" + jar}
+			flags := []string{"-javaagent:" + jar}
+			for _, name := range measured {
+				flags = append(flags, "--add-opens="+name+"=ALL-UNNAMED")
+			}
+			return flags
 		}
 	}
 	return nil
+}
+
+// measured are the packages of the JDK whose objects that jar looks into, besides those of opens.
+var measured = []string{
+	"java.base/java.lang.invoke", "java.base/java.nio.charset", "java.base/java.security", "java.base/java.text",
+	"java.base/java.time", "java.base/java.util.concurrent.locks", "java.base/java.util.regex", "java.base/sun.nio.cs",
+	"java.base/sun.security.provider", "java.base/sun.util.calendar", "java.base/sun.net.util",
 }
 
 // Settings returns settings of cassandra.yaml, written for 5.0, as the version of the nodes wants

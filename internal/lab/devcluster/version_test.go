@@ -25,7 +25,7 @@ func TestSettingsAreThoseOfTheVersion(t *testing.T) {
 
 func TestOldVersionsMeasureObjectsByAnAgent(t *testing.T) {
 	const jars = "/lib/cassandra-all.jar:/lib/jamm-0.3.2.jar"
-	assert.Equal(t, []string{"-javaagent:/lib/jamm-0.3.2.jar"}, agentOf(jars, "4.1.10"))
+	assert.Equal(t, "-javaagent:/lib/jamm-0.3.2.jar", agentOf(jars, "4.1.10")[0])
 	assert.Empty(t, agentOf(jars, "5.0.9"))
 }
 
