@@ -176,7 +176,9 @@ func TestPython(t *testing.T) {
 	}
 
 	address := serve(t)
-	ask := func(keys ...string) string { return run(interpreter, append([]string{"python/lookup.py", address}, keys...)...) }
+	ask := func(keys ...string) string {
+		return run(interpreter, append([]string{"python/lookup.py", address}, keys...)...)
+	}
 	assert.Equal(t, "sku-00001 FOUND\n    name Copper Kettle\n    stock 7\nnope NOT_FOUND\nsku-00002 FOUND\n    name Lamp\n    stock None\n",
 		ask("sku-00001", "nope", "sku-00002"))
 	assert.Equal(t, "sku-00001 FOUND\n    name Copper Kettle\n    stock 7\nslow TIMED_OUT\n", ask("sku-00001", "slow"), "a part of the answer by the deadline")

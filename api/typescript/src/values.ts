@@ -265,10 +265,8 @@ function elementType(t: pb.Type, i: number): pb.Type {
 /** The value of a cell of a type. */
 export function decode(t: pb.Type, value: pb.Value | undefined): CqlValue {
   const kind = value?.kind;
-  switch (kind?.case) {
-    case undefined:
-    case "null":
-      return null;
+  if (kind?.case === undefined || kind.case === "null") return null;
+  switch (kind.case) {
     case "text":
     case "int":
     case "bigint":
