@@ -85,16 +85,17 @@ func java(t testing.TB, api string) []string {
 	t.Helper()
 	run := look(t, "java", "default-jdk-headless")
 	look(t, "javac", "default-jdk-headless")
-	maven := look(t, "mvn", "maven")
 	folder := filepath.Join(api, "java")
 	target := filepath.Join(folder, "target")
 	if sources := fingerprint(t, run, sourcesOf(t, api, folder, "target")...); !done(target, sources) {
-		out, err := step(t, folder, maven, "--batch-mode", "--quiet", "package")
+		// The wrapper fetches the Maven that it names.
+		fetch(t, folder, "./mvnw", "--batch-mode", "--version")
+		out, err := step(t, folder, "./mvnw", "--batch-mode", "--quiet", "package")
 		if strings.Contains(string(out), "Could not transfer artifact") {
-			missing(t, "mvn package: %v\n%s", err, out)
+			missing(t, "mvnw package: %v\n%s", err, out)
 		}
 		if err != nil {
-			t.Fatalf("mvn package: %v\n%s", err, out)
+			t.Fatalf("mvnw package: %v\n%s", err, out)
 		}
 		finish(t, target, sources)
 	}

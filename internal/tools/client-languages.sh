@@ -14,7 +14,6 @@ python3 -c 'import ensurepip' 2>/dev/null || packages="$packages python3 python3
 need node nodejs
 need npm npm
 need javac default-jdk-headless
-need mvn maven
 [ -n "$packages" ] || exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then

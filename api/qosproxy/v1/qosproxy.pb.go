@@ -2931,7 +2931,8 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\aExplain\x12\x1b.qosproxy.v1.ExplainRequest\x1a\x1c.qosproxy.v1.ExplainResponse\x12S\n" +
 	"\fDescribeRing\x12 .qosproxy.v1.DescribeRingRequest\x1a!.qosproxy.v1.DescribeRingResponse\x12M\n" +
 	"\n" +
-	"ListTables\x12\x1e.qosproxy.v1.ListTablesRequest\x1a\x1f.qosproxy.v1.ListTablesResponseB9Z7github.com/qosproxy/qosproxy/api/qosproxy/v1;qosproxyv1b\x06proto3"
+	"ListTables\x12\x1e.qosproxy.v1.ListTablesRequest\x1a\x1f.qosproxy.v1.ListTablesResponseBR\n" +
+	"\x15io.github.qosproxy.v1P\x01Z7github.com/qosproxy/qosproxy/api/qosproxy/v1;qosproxyv1b\x06proto3"
 
 var (
 	file_qosproxy_v1_qosproxy_proto_rawDescOnce sync.Once

@@ -1350,7 +1350,8 @@ const file_qosproxy_v1_value_proto_rawDesc = "" +
 	"\x0fTYPE_KIND_TUPLE\x10\x19\x12\x11\n" +
 	"\rTYPE_KIND_UDT\x10\x1a\x12\x14\n" +
 	"\x10TYPE_KIND_VECTOR\x10\x1b\x12\x14\n" +
-	"\x10TYPE_KIND_CUSTOM\x10\x1cB9Z7github.com/qosproxy/qosproxy/api/qosproxy/v1;qosproxyv1b\x06proto3"
+	"\x10TYPE_KIND_CUSTOM\x10\x1cBR\n" +
+	"\x15io.github.qosproxy.v1P\x01Z7github.com/qosproxy/qosproxy/api/qosproxy/v1;qosproxyv1b\x06proto3"
 
 var (
 	file_qosproxy_v1_value_proto_rawDescOnce sync.Once
