@@ -156,14 +156,16 @@ func TestPython(t *testing.T) {
 	interpreter := clienttest.Python(t, absolute(t, "."))
 	run := func(name string, args ...string) string {
 		t.Helper()
-		out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+		command := exec.CommandContext(t.Context(), name, args...)
+		command.Dir = "python" // In the folder of Go's package, qosproxy is that.
+		out, err := command.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		return string(out)
 	}
-	run(interpreter, "-m", "unittest", "discover", "-s", "python/tests")
+	run(interpreter, "-m", "unittest", "discover", "-s", "tests")
 
 	fresh := t.TempDir()
-	run("sh", "python/generate.sh", interpreter, fresh)
+	run("sh", "generate.sh", interpreter, fresh)
 	generated, err := filepath.Glob(filepath.Join(fresh, "qosproxy", "v1", "*"))
 	require.NoError(t, err)
 	require.NotEmpty(t, generated)
@@ -177,7 +179,7 @@ func TestPython(t *testing.T) {
 
 	address := serve(t)
 	ask := func(keys ...string) string {
-		return run(interpreter, append([]string{"python/lookup.py", address}, keys...)...)
+		return run(interpreter, append([]string{"lookup.py", address}, keys...)...)
 	}
 	assert.Equal(t, "sku-00001 FOUND\n    name Copper Kettle\n    stock 7\nnope NOT_FOUND\nsku-00002 FOUND\n    name Lamp\n    stock None\n",
 		ask("sku-00001", "nope", "sku-00002"))
