@@ -69,11 +69,13 @@ func typescript(t testing.TB, api string) []string {
 	folder := filepath.Join(api, "typescript")
 	modules := filepath.Join(folder, "node_modules")
 	if lock := fingerprint(t, node, filepath.Join(folder, "package-lock.json")); !done(modules, lock) {
+		begin(t, modules)
 		fetch(t, folder, npm, "ci", "--no-fund", "--no-audit", "--loglevel=error", "--fetch-retries=1")
 		finish(t, modules, lock)
 	}
 	dist := filepath.Join(folder, "dist")
 	if sources := fingerprint(t, node, sourcesOf(t, api, folder, "node_modules", "dist", "gen")...); !done(dist, sources) {
+		begin(t, dist)
 		build(t, folder, npm, "run", "--silent", "build")
 		build(t, folder, npm, "test", "--silent")
 		finish(t, dist, sources)
@@ -88,6 +90,7 @@ func java(t testing.TB, api string) []string {
 	folder := filepath.Join(api, "java")
 	target := filepath.Join(folder, "target")
 	if sources := fingerprint(t, run, sourcesOf(t, api, folder, "target")...); !done(target, sources) {
+		begin(t, target)
 		// The wrapper fetches the Maven that it names.
 		fetch(t, folder, "./mvnw", "--batch-mode", "--version")
 		out, err := step(t, folder, "./mvnw", "--batch-mode", "--quiet", "package")
@@ -193,6 +196,15 @@ const complete = "complete"
 func done(dir string, of ...string) bool {
 	text, err := os.ReadFile(filepath.Join(dir, complete))
 	return err == nil && string(text) == strings.Join(of, "")
+}
+
+// begin makes a folder incomplete before it is built, so that a failed build is not taken for the
+// one before.
+func begin(t testing.TB, dir string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(dir, complete)); err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
 }
 
 func finish(t testing.TB, dir string, of ...string) {
