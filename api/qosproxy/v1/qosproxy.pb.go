@@ -505,6 +505,8 @@ const (
 	Avoidance_AVOIDANCE_EJECTED Avoidance = 4
 	// As many of its answers are outstanding as may be.
 	Avoidance_AVOIDANCE_FULL Avoidance = 5
+	// It answered nobody while another did, where there is a datacenter to fail over to.
+	Avoidance_AVOIDANCE_LOST Avoidance = 6
 )
 
 // Enum value maps for Avoidance.
@@ -516,6 +518,7 @@ var (
 		3: "AVOIDANCE_PROBING",
 		4: "AVOIDANCE_EJECTED",
 		5: "AVOIDANCE_FULL",
+		6: "AVOIDANCE_LOST",
 	}
 	Avoidance_value = map[string]int32{
 		"AVOIDANCE_UNSPECIFIED": 0,
@@ -524,6 +527,7 @@ var (
 		"AVOIDANCE_PROBING":     3,
 		"AVOIDANCE_EJECTED":     4,
 		"AVOIDANCE_FULL":        5,
+		"AVOIDANCE_LOST":        6,
 	}
 )
 
@@ -3527,14 +3531,15 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\x10REASON_NOT_READY\x10&\x12\x17\n" +
 	"\x13REASON_NO_PLACEMENT\x10'\x12\x11\n" +
 	"\rREASON_RESETS\x10(\x12\x0f\n" +
-	"\vREASON_BUSY\x10)*\x96\x01\n" +
+	"\vREASON_BUSY\x10)*\xaa\x01\n" +
 	"\tAvoidance\x12\x19\n" +
 	"\x15AVOIDANCE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11AVOIDANCE_SUSPECT\x10\x01\x12\x15\n" +
 	"\x11AVOIDANCE_STALLED\x10\x02\x12\x15\n" +
 	"\x11AVOIDANCE_PROBING\x10\x03\x12\x15\n" +
 	"\x11AVOIDANCE_EJECTED\x10\x04\x12\x12\n" +
-	"\x0eAVOIDANCE_FULL\x10\x05*\xba\x02\n" +
+	"\x0eAVOIDANCE_FULL\x10\x05\x12\x12\n" +
+	"\x0eAVOIDANCE_LOST\x10\x06*\xba\x02\n" +
 	"\n" +
 	"Comparison\x12\x1a\n" +
 	"\x16COMPARISON_UNSPECIFIED\x10\x00\x12\x16\n" +
