@@ -51,7 +51,7 @@ const nowWindow = 20 * time.Second
 func (a *App) note(ctx context.Context, l *sla.Lookup) {
 	a.board.Observe(&status.Lookup{
 		Table: l.Table, Client: identity.FromContext(ctx).Name, Keys: l.Keys, Unanswered: l.Keys - l.Statuses[0] - l.Statuses[1],
-		Code: l.Code, Reason: server.Reason(ctx), Duration: l.Duration, TraceID: l.TraceID,
+		Code: l.Code, Reason: server.Reason(ctx).String(), Duration: l.Duration, TraceID: l.TraceID,
 	})
 }
 

@@ -88,6 +88,7 @@ func TestARefusedLookupAnswersEveryKeyWithShed(t *testing.T) {
 				assert.Len(t, detail[*qosproxyv1.BatchGetResponse](err).GetUnprocessedKeys(), 2, name)
 			}
 			assert.Equal(t, "RESOURCE_EXHAUSTED", d.observed.last())
+			assert.Equal(t, reasons.Overload, d.observed.why, "as observers see it")
 			assert.Equal(t, 2, d.observed.resp.Stats.Refused)
 		})
 	}

@@ -145,12 +145,13 @@ type observed struct {
 	table string
 	keys  int
 	resp  *lookup.Response
+	why   reasons.Reason
 }
 
-func (o *observed) ObserveLookup(_ context.Context, table string, keys int, code lookup.Code, _ time.Duration, resp *lookup.Response) {
+func (o *observed) ObserveLookup(ctx context.Context, table string, keys int, code lookup.Code, _ time.Duration, resp *lookup.Response) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.codes, o.table, o.keys, o.resp = append(o.codes, string(code)), table, keys, resp
+	o.codes, o.table, o.keys, o.resp, o.why = append(o.codes, string(code)), table, keys, resp, Reason(ctx)
 }
 
 func (o *observed) last() string {

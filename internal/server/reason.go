@@ -1,26 +1,25 @@
 package server
 
-import "context"
+import (
+	"context"
+
+	"github.com/qosproxy/qosproxy/internal/reasons"
+)
 
 // observedReason is the key of the reason in the context of an observer.
 type observedReason struct{}
 
 // withReason returns the context of the observer: with the reason, if the lookup ended by one.
 func (c *call) withReason(ctx context.Context) context.Context {
-	reason := c.outcome.reason
-	if c.refusal != nil {
-		reason += " " + string(c.refusal.Reason)
-	}
-	if reason == "" {
+	if c.outcome.why == reasons.None {
 		return ctx
 	}
-	return context.WithValue(ctx, observedReason{}, reason)
+	return context.WithValue(ctx, observedReason{}, c.outcome.why)
 }
 
-// Reason returns why the lookup that an Observer is told of was refused or not answered, in
-// one word of the API, such as FORBIDDEN, and for SHED the limit that did it; empty when it
-// was answered, at least in part.
-func Reason(ctx context.Context) string {
-	reason, _ := ctx.Value(observedReason{}).(string)
-	return reason
+// Reason returns why the lookup that an Observer is told of was refused or not answered; None
+// when it was answered, at least in part.
+func Reason(ctx context.Context) reasons.Reason {
+	why, _ := ctx.Value(observedReason{}).(reasons.Reason)
+	return why
 }

@@ -197,14 +197,14 @@ func TestProblemsOfHostsAndReasonsAreApart(t *testing.T) {
 	log := slog.New(b.Log(slog.DiscardHandler))
 	log.Info("host changed state", "host", "10.0.0.1:9042", "state", "suspect")
 	log.With("host", "10.0.0.2:9042").Info("host changed state", "state", "ejected")
-	for _, reason := range []string{"FORBIDDEN", "FORBIDDEN", "SHED"} {
+	for _, reason := range []string{"forbidden_table", "forbidden_table", "client_rate"} {
 		b.Observe(&Lookup{Table: "shop.a", Client: "c", Keys: 1, Code: lookup.CodePermissionDenied, Reason: reason})
 	}
 	counts := map[string]int64{}
 	for _, e := range b.Snapshot().Errors {
 		counts[e.Host+e.Reason] = e.Count
 	}
-	assert.Equal(t, map[string]int64{"10.0.0.1:9042": 1, "10.0.0.2:9042": 1, "FORBIDDEN": 2, "SHED": 1}, counts)
+	assert.Equal(t, map[string]int64{"10.0.0.1:9042": 1, "10.0.0.2:9042": 1, "forbidden_table": 2, "client_rate": 1}, counts)
 }
 
 func BenchmarkObserve(b *testing.B) {
