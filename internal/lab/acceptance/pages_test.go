@@ -87,17 +87,19 @@ func (p *proxy) page(ctx context.Context, q *rowLookup, r *rand.Rand, tokens []s
 	return rows, next, err
 }
 
-// The partition of createLog: lines of a day, of which each tenth changes.
+// The partition of fillLog: lines of a day, of which each tenth changes.
 const (
 	logLines    = 1000
 	logChanging = 10
 )
 
-// createLog creates slices.log, whose partition a has logLines rows a day, in mixed order.
-func createLog(t *testing.T, client *cassandra.Client, days int) {
+// logTable is slices.log, in mixed order.
+const logTable = `CREATE TABLE slices.log (host text, day int, line int, v text, state text static, PRIMARY KEY (host, day, line))
+	WITH CLUSTERING ORDER BY (day DESC, line ASC)`
+
+// fillLog gives the partition a of slices.log logLines rows a day.
+func fillLog(t *testing.T, client *cassandra.Client, days int) {
 	t.Helper()
-	define(t, client, `CREATE TABLE slices.log (host text, day int, line int, v text, state text static, PRIMARY KEY (host, day, line))
-		WITH CLUSTERING ORDER BY (day DESC, line ASC)`)
 	group, ctx := errgroup.WithContext(t.Context())
 	group.SetLimit(lookupWorkers)
 	for half := range 2 * days {
@@ -138,11 +140,12 @@ func changeLog(ctx context.Context, client *cassandra.Client, days int) int {
 	}
 }
 
-// testPagesOfAChangingPartition pages through the partition of createLog while rows are written
+// testPagesOfAChangingPartition pages through the partition of fillLog while rows are written
 // and deleted, by two proxies in turn: what is there all the time comes exactly once, nothing
 // comes twice, and no memory is held for the pages before.
 func testPagesOfAChangingPartition(t *testing.T, proxies [2]*proxy, client *cassandra.Client, days int) {
 	const size = 1000
+	fillLog(t, client, days)
 	ctx, stop := context.WithCancel(t.Context())
 	changes := make(chan int, 1)
 	go func() { changes <- changeLog(ctx, client, days) }()

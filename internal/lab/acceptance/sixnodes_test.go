@@ -40,8 +40,7 @@ func TestSixNodes(t *testing.T) {
 	data := createData(t, client)
 	createOwned(t, client)
 	sliced := createRows(t, client)
-	days := scale(50)
-	createLog(t, client, days)
+	define(t, client, logTable)
 	tables := sixNodesConfig + "  - name: " + strings.Join(rowTableNames(), "\n  - name: ") + "\n"
 	p := serve(t, cluster, tables)
 
@@ -54,7 +53,7 @@ func TestSixNodes(t *testing.T) {
 	t.Run("partitions of many rows", func(t *testing.T) { testManyRows(t, p) })
 	t.Run("rows by primary key and slices are SELECT's", func(t *testing.T) { testRows(t, p, client, sliced, scale(150)) })
 	t.Run("pages of a partition that changes", func(t *testing.T) {
-		testPagesOfAChangingPartition(t, [2]*proxy{p, serve(t, cluster, tables)}, client, days)
+		testPagesOfAChangingPartition(t, [2]*proxy{p, serve(t, cluster, tables)}, client, scale(50))
 	})
 	t.Run("write times are SELECT's", func(t *testing.T) { testFunctions(t, p, client, typed) })
 	t.Run("bad requests name the field", func(t *testing.T) { testBadRequests(t, p) })
