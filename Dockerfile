@@ -5,6 +5,8 @@
 FROM --platform=$BUILDPLATFORM golang:1.26.9 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
+COPY api/go.mod api/go.sum ./api/
+COPY api/qosproxy/cql/go.mod api/qosproxy/cql/go.sum ./api/qosproxy/cql/
 RUN go mod download
 COPY . .
 ARG TARGETOS

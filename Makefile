@@ -8,7 +8,7 @@ BIN    := bin
 TOOLS  := $(BIN)/tools
 # The version of this tree, which manifests and chart deploy. A build of a tag has the tag's.
 RELEASE := $(shell sed -n 's/^var version = "\(.*\)"$$/\1/p' cmd/qosproxy/main.go)
-VERSION := $(patsubst v%,%,$(shell git describe --tags --dirty 2>/dev/null || echo $(RELEASE)))
+VERSION := $(patsubst v%,%,$(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo $(RELEASE)))
 # The image: registry, repository and tag. Manifests and chart name the same one by default.
 IMAGE   ?= ghcr.io/qosproxy/qosproxy:$(RELEASE)
 LDFLAGS := -s -w -X main.version=$(VERSION)
@@ -36,6 +36,9 @@ build: ## build bin/qosproxy
 # What demonstrates, measures and breaks the product on real clusters is a module of its
 # own, whose go.mod the product does not share. Some of its tests need the tag lab.
 LAB := internal/lab
+# The client for Go is a module of its own, and the part that needs the driver another: who
+# imports them does not get the server's modules. Their tests are in internal/apitest.
+CLIENT := api api/qosproxy/cql
 # Build tags are separated by commas.
 LAB_TAGS := lab,chaos,register
 
@@ -60,7 +63,7 @@ PROFILES := dist/coverage
 COVERED       = executor,hedge,admission,coalesce,server,cassandra
 COVERED_LEAST = 90
 COVERAGE = cd internal/tools && $(GO) run ./coverage -least $(COVERED_LEAST) -of $(COVERED)
-COVERED_BY = $(foreach p,unit unit-lab cluster cluster-cassandra,../../$(PROFILES)/$(p).out)
+COVERED_BY = $(foreach p,unit unit-api unit-lab cluster cluster-cassandra,../../$(PROFILES)/$(p).out)
 
 .PHONY: coverage
 coverage: ## coverage by package, from the profiles of make test-unit and make test-cluster; some must have 90 %
@@ -78,7 +81,9 @@ BENCHED = $(shell grep -rl --include='*_test.go' --exclude-dir=lab '^func Benchm
 .PHONY: test-unit
 test-unit: ## tests that need no cluster, and each benchmark once
 	@mkdir -p $(PROFILES)
-	$(GO) test -race -short -coverprofile='$(PROFILES)/unit.out' ./...
+	$(GO) test -race -short -coverprofile='$(PROFILES)/unit.out' $$($(GO) list ./... | grep -v /internal/apitest)
+	$(GO) test -race -short -coverprofile='$(PROFILES)/unit-api.out' -coverpkg=github.com/qosproxy/qosproxy/api/... ./internal/apitest/...
+	@for module in $(CLIENT); do echo "$$module"; (cd $$module && $(GO) test ./...) || exit 1; done
 	cd $(LAB) && $(GO) test -race -short -coverprofile='$(abspath $(PROFILES))/unit-lab.out' ./...
 	$(GO) test ./internal/admission ./internal/executor ./internal/planner ./internal/server
 	cd $(LAB) && $(GO) test ./simulate
@@ -88,7 +93,7 @@ test-unit: ## tests that need no cluster, and each benchmark once
 
 .PHONY: test-clients
 test-clients: $(TOOLS)/grpcurl ## clients in other languages (grpcurl, Python with grpcio) and the first lookups of the README
-	QOSPROXY_CLIENT_TOOLS=required $(GO) test -count=1 -v ./api
+	QOSPROXY_CLIENT_TOOLS=required $(GO) test -count=1 -v ./internal/apitest/...
 
 .PHONY: test-cluster
 test-cluster: ## tests against a real Cassandra cluster that they boot themselves
@@ -96,6 +101,14 @@ test-cluster: ## tests against a real Cassandra cluster that they boot themselve
 	cd $(LAB) && $(GO) test -race -p 1 -timeout 40m -coverprofile='$(abspath $(PROFILES))/cluster.out' ./devcluster ./acceptance
 	cd $(LAB) && $(GO) test -race -timeout 40m -tags lab -coverpkg=github.com/qosproxy/qosproxy/internal/cassandra \
 	  -coverprofile='$(abspath $(PROFILES))/cluster-cassandra.out' ./cassandra
+
+# deploy/compatibility.md has what they are to show.
+VERSIONS ?= 4.0.19 4.1.10
+
+.PHONY: test-versions
+test-versions: ## the core of the acceptance suite on real nodes of other versions of Cassandra (VERSIONS=4.1.10)
+	@for version in $(VERSIONS); do echo "Cassandra $$version"; \
+	  (cd $(LAB) && DEVCLUSTER_CASSANDRA=$$version $(GO) test -count=1 -timeout 40m -run '^(TestSixNodes|TestGrants)$$' ./acceptance) || exit 1; done
 
 .PHONY: h2spec
 h2spec: $(TOOLS)/h2spec ## test both front listeners against HTTP/2 by h2spec
@@ -188,6 +201,7 @@ bench-rings: ## simulate rings of 3 to 100 nodes by num_tokens, token allocation
 lint: $(TOOLS)/golangci-lint $(TOOLS)/actionlint check-proto ## linters, formatting, go.mod, workflows and generated code
 	$(TOOLS)/golangci-lint run
 	cd $(LAB) && ../../$(TOOLS)/golangci-lint run
+	for module in $(CLIENT); do (cd $$module && '$(abspath $(TOOLS))/golangci-lint' run && $(GO) mod tidy -diff) || exit 1; done
 	$(TOOLS)/actionlint -shellcheck= -pyflakes=
 	$(GO) mod tidy -diff
 	cd $(LAB) && $(GO) mod tidy -diff
@@ -199,6 +213,7 @@ lint: $(TOOLS)/golangci-lint $(TOOLS)/actionlint check-proto ## linters, formatt
 audit: $(TOOLS)/govulncheck ## modules as they were published, known vulnerabilities, a build that repeats
 	$(GO) mod verify
 	cd $(LAB) && $(GO) mod verify
+	for module in $(CLIENT); do (cd $$module && $(GO) mod verify) || exit 1; done
 	sh internal/tools/vulncheck.sh $(TOOLS)/govulncheck
 	cd $(LAB) && sh ../tools/vulncheck.sh '$(abspath $(TOOLS))/govulncheck'
 	@GO='$(GO)' sh internal/tools/reproducible.sh

@@ -11,6 +11,8 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/client_model v0.6.3
 	github.com/prometheus/common v0.72.0
+	github.com/qosproxy/qosproxy/api v0.1.0
+	github.com/qosproxy/qosproxy/api/qosproxy/cql v0.1.0
 	github.com/rivo/uniseg v0.4.7
 	github.com/rs/zerolog v1.34.0
 	github.com/spf13/cobra v1.10.2
@@ -61,4 +63,10 @@ require (
 tool (
 	google.golang.org/grpc/cmd/protoc-gen-go-grpc
 	google.golang.org/protobuf/cmd/protoc-gen-go
+)
+
+// Of the same sources. The tests alone need the second.
+replace (
+	github.com/qosproxy/qosproxy/api => ./api
+	github.com/qosproxy/qosproxy/api/qosproxy/cql => ./api/qosproxy/cql
 )

@@ -1,4 +1,4 @@
 // Package api defines what clients in any language may send to the proxy and rely on.
-// Its tests try the contract with clients that are not written in Go. The client for
-// Go is package qosproxy below it.
+// The client for Go is package qosproxy below it. Both are a module without the server,
+// which imports it; internal/apitest of the server tries the contract.
 package api

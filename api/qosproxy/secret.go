@@ -97,7 +97,7 @@ func firstLine(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for line := range strings.Lines(string(data)) {
+	for _, line := range strings.Split(string(data), "\n") {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
 			return line, nil
 		}

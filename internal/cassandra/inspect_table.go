@@ -20,7 +20,9 @@ import (
 func (s *inspection) table(ctx context.Context, first *site, r *ring.Ring, q doctor.Question, out *doctor.Table) {
 	asking, cancel := context.WithTimeout(ctx, siteTimeout)
 	defer cancel()
-	out.MeanBytes, out.MostRows = first.meanBytes(asking, q), first.mostRows(asking, q)
+	out.MeanBytes = first.meanBytes(asking, q)
+	most, err := first.mostRows(asking, q)
+	out.MostRows, out.CountsDenied = most, denied(err)
 	key, err := first.anyKey(asking, out.Definition)
 	switch {
 	case denied(err):
@@ -85,18 +87,18 @@ func meanOf(rows []row) int64 {
 
 // mostRows returns the most rows that a read of the table has returned at the node, 0 when it
 // does not tell.
-func (at *site) mostRows(ctx context.Context, q doctor.Question) int64 {
+func (at *site) mostRows(ctx context.Context, q doctor.Question) (int64, error) {
 	rows, err := at.rows(ctx, "SELECT * FROM system_views.rows_per_read WHERE keyspace_name = ? AND table_name = ?", q.Keyspace, q.Table)
 	if err != nil || len(rows) != 1 {
-		return 0
+		return 0, err
 	}
 	switch most := rows[0]["max"].(type) {
 	case float64:
-		return int64(most)
+		return int64(most), nil
 	case int64:
-		return most
+		return most, nil
 	}
-	return 0
+	return 0, nil
 }
 
 // anyKey returns the key of some partition, nil when the table is empty.

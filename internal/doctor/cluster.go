@@ -122,6 +122,8 @@ type Table struct {
 	// MeanBytes is the mean size of a partition, and MostRows the most rows that one read has
 	// returned, as the nodes have counted; 0 when unknown.
 	MeanBytes, MostRows int64
+	// CountsDenied is whether the role may not read MostRows. Every role may read MeanBytes.
+	CountsDenied bool
 	// Lookups are reads of one existing key, one by each local replica that could be reached;
 	// none of an empty table.
 	Lookups []Lookup

@@ -223,6 +223,8 @@ var faults = map[string]struct {
 			p.Nodes[i].Settings, p.Nodes[i].SettingsDenied = nil, true
 		}
 	}, "grants", doctor.Note, "may not read the settings", "GRANT SELECT ON system_views.settings TO qosproxy;"},
+	"counts that may not be read": {func(p patient) { p.Cluster.Tables[orders].CountsDenied = true },
+		"grants", doctor.Note, "may not read how many rows reads return", "GRANT SELECT ON system_views.rows_per_read TO qosproxy;"},
 	"one replica": {func(p patient) { p.Keyspaces = replicated(1) },
 		"replication", doctor.Warning, "replication factor 1 in dc1", "{'class': 'NetworkTopologyStrategy', 'dc1': '3', 'dc2': '3'}"},
 	"two replicas at a quorum": {func(p patient) { p.Keyspaces = replicated(2) },

@@ -81,6 +81,10 @@ func grants(e *exam) []Finding {
 		found = append(found, Finding{Level: Note, Found: fmt.Sprintf("the role %s may not read the settings of the nodes", e.cfg.Cassandra.Username), Mend: grant("system_views.settings"),
 			Why: "Settings and guardrails could not be checked. quorum_reads: replicas needs the grant where nodes refuse NODE_LOCAL."})
 	}
+	if slices.ContainsFunc(e.tables, func(t table) bool { return t.CountsDenied }) {
+		found = append(found, Finding{Level: Note, Found: fmt.Sprintf("the role %s may not read how many rows reads return", e.cfg.Cassandra.Username), Mend: grant("system_views.rows_per_read"),
+			Why: "The rows of a key could not be checked against max_rows_per_key. Lookups do not need the grant."})
+	}
 	if len(e.tables) == 0 {
 		return found
 	}

@@ -11,6 +11,7 @@ require (
 	github.com/prometheus/client_model v0.6.3
 	github.com/prometheus/common v0.72.0
 	github.com/qosproxy/qosproxy v0.0.0
+	github.com/qosproxy/qosproxy/api v0.1.0
 	github.com/rivo/uniseg v0.4.7
 	github.com/rs/zerolog v1.34.0
 	github.com/schollz/progressbar/v3 v3.19.1
@@ -29,7 +30,11 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-replace github.com/qosproxy/qosproxy => ../..
+replace (
+	github.com/qosproxy/qosproxy => ../..
+	github.com/qosproxy/qosproxy/api => ../../api
+	github.com/qosproxy/qosproxy/api/qosproxy/cql => ../../api/qosproxy/cql
+)
 
 require (
 	github.com/apache/cassandra-gocql-driver/v2 v2.1.2 // indirect

@@ -16,6 +16,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/cassandra"
 	"github.com/qosproxy/qosproxy/internal/cqltype"
+	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
@@ -108,6 +109,14 @@ func compact(t *testing.T, s string) string {
 	return b.String()
 }
 
+// ofTheVersion leaves out the types that the nodes do not have: vectors came with 5.0.
+func ofTheVersion(types map[string]generator) map[string]generator {
+	if !devcluster.AtLeast(5, 0) {
+		maps.DeleteFunc(types, func(name string, _ generator) bool { return strings.HasPrefix(name, "vector<") })
+	}
+	return types
+}
+
 // keyTypes are the types whose tokens are compared: every one that a partition
 // key may have, alone and together.
 func keyTypes() map[string]generator {
@@ -118,7 +127,7 @@ func keyTypes() map[string]generator {
 	types["frozen<map<text, int>>"] = mapOf(n["text"], n["int"], 3)
 	types["frozen<set<frozen<tuple<int, text>>>>"] = listOf(tupleOf(n["int"], n["text"]), 3)
 	types["vector<float, 2>"] = tupleOf(n["float"], n["float"])
-	return types
+	return ofTheVersion(types)
 }
 
 // testTokensAreCassandras writes keys of every type as JSON, reads them back as

@@ -159,7 +159,7 @@ func nested() map[string]generator {
 	duration := func(r *rand.Rand) string {
 		return quoted(oneOf(r, []string{"1y2mo3w4d5h6m7s8ms9us10ns", "-3mo2d", "0s", "12h30m", "1ns", "89h4m48s"}))
 	}
-	return map[string]generator{
+	return ofTheVersion(map[string]generator{
 		"duration":                              duration,
 		"list<int>":                             listOf(n["int"], 4),
 		"list<frozen<list<text>>>":              listOf(listOf(n["text"], 3), 3),
@@ -178,5 +178,5 @@ func nested() map[string]generator {
 		"vector<text, 2>":                       tupleOf(n["text"], n["text"]),
 		"vector<int, 2>":                        tupleOf(n["int"], n["int"]),
 		"list<duration>":                        listOf(duration, 2),
-	}
+	})
 }

@@ -181,11 +181,11 @@ func demandPasswords(t *testing.T, cluster *devcluster.Cluster) {
 		require.NoError(t, err)
 		var settings map[string]any
 		require.NoError(t, json.Unmarshal(text, &settings))
-		maps.Copy(settings, map[string]any{
+		maps.Copy(settings, devcluster.Settings(map[string]any{
 			"authenticator": "PasswordAuthenticator", "authorizer": "CassandraAuthorizer", "role_manager": "CassandraRoleManager",
 			"permissions_validity": "100ms", "roles_validity": "100ms",
 			"partition_keys_in_select_warn_threshold": inThreshold, "partition_keys_in_select_fail_threshold": inThreshold,
-		})
+		}))
 		text, err = json.Marshal(settings)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(path, text, 0o600))

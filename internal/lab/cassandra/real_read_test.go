@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
@@ -78,6 +79,9 @@ func TestRealReadMapsRowsToKeys(t *testing.T) {
 }
 
 func TestRealReadTellsANullTupleFromATupleOfNulls(t *testing.T) {
+	if !devcluster.AtLeast(5, 0) {
+		t.Skip("vectors came with 5.0")
+	}
 	_, admin := shared.get(t)
 	name := shared.table(t, `CREATE TABLE %s (id text PRIMARY KEY, pair tuple<int, text>, list list<int>, v vector<float, 2>, d duration)`)
 	require.NoError(t, admin.Exec(t.Context(), "INSERT INTO test."+name+" (id, pair, list, v, d) VALUES ('full', (1, 'a'), [1], [1, 2], 1h)"))

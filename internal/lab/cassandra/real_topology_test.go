@@ -66,7 +66,7 @@ func TestRealContactPointsDecideTheDatacenter(t *testing.T) {
 	cluster, _ := shared.get(t)
 	c := open(t, config(cluster))
 	assert.Equal(t, "dc1", c.Status().LocalDC)
-	assert.Equal(t, "5.0.9", c.Status().Release)
+	assert.Equal(t, devcluster.Version, c.Status().Release)
 	assert.NotEmpty(t, c.Status().ClusterName)
 
 	cfg := config(cluster)

@@ -4,6 +4,7 @@ package cassandra_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
@@ -32,6 +34,10 @@ func TestRealReadNeverReadsAnotherType(t *testing.T) {
 		{"udt", "frozen<retype>", "frozen<retype>", "{x: 1}", "{x: 1}"},
 		{"udts", "vector<frozen<retype>, 2>", "vector<frozen<retype>, 2>", "[{x: 1}, {x: 2}]", "[{x: 1}, {x: 2}]"},
 	}
+	type change = struct{ column, before, after, valueBefore, valueAfter string }
+	changed = slices.DeleteFunc(changed, func(c change) bool {
+		return strings.HasPrefix(c.before, "vector<") && !devcluster.AtLeast(5, 0)
+	})
 	create := func(after bool) {
 		field := "int"
 		var columns, names, values strings.Builder

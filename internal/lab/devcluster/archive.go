@@ -18,7 +18,7 @@ type archive struct {
 
 // archiveFor names the archive of a JVM in the cache folder.
 func archiveFor(folder string, tools jdk) archive {
-	if tools.major < 13 { // JEP 350: archives of applications at exit
+	if tools.major < 13 || !AtLeast(5, 0) { // JEP 350: archives of applications at exit; agentOf
 		return archive{}
 	}
 	sum := sha256.New()

@@ -80,6 +80,7 @@ func (n *Node) writeFiles(seeds []string, tokens []int64, clusterYAML map[string
 	settings := nodeSettings(n, seeds, tokens)
 	maps.Copy(settings, clusterYAML)
 	maps.Copy(settings, n.cfg.ExtraYAML)
+	settings = ofVersion(settings, Version)
 	// JSON is YAML, and unlike YAML it needs no library to be written right.
 	yaml, err := json.MarshalIndent(settings, "", "  ")
 	if err != nil {

@@ -15,9 +15,6 @@ import (
 	"time"
 )
 
-// Version is the version of Apache Cassandra the nodes run.
-const Version = "5.0.9"
-
 //go:embed pom.xml
 var pom string
 
@@ -54,7 +51,7 @@ func fetchJars(ctx context.Context, maven string, tools jdk, folder string, prog
 	if haveJars(folder) {
 		return nil
 	}
-	progress(StepJars, fmt.Sprintf("downloading Apache Cassandra %s from Maven's repository (66 MB, once)", Version))
+	progress(StepJars, fmt.Sprintf("downloading Apache Cassandra %s from Maven's repository (some 70 MB, once)", Version))
 	staging, err := os.MkdirTemp(folder, "download-")
 	if err != nil {
 		return err

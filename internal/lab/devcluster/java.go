@@ -19,7 +19,7 @@ import (
 var ErrJava = errors.New("no JDK 17")
 
 // javaMajors are the major versions of Java that Cassandra 5.0 runs on, the
-// better first.
+// better first. Older versions are not meant for 17, and run on it by the same flags.
 var javaMajors = []int{17, 11}
 
 // jdkFolders are where distributions put their JDKs.

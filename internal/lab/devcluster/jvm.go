@@ -48,6 +48,7 @@ func vmFlags() []string {
 func (n *Node) command(in install) []string {
 	args := append([]string{in.java}, vmFlags()...)
 	args = append(args, in.archive.flags(filepath.Join(n.dir, "classes.jsa"), n.number == 1)...)
+	args = append(args, agentOf(in.classPath, Version)...)
 	args = append(args,
 		"-Xms128M", fmt.Sprintf("-Xmx%dM", n.cluster.cfg.HeapMB), "-Xss384k", "-XX:MaxDirectMemorySize=256M",
 		// The performance data file would outlive a killed JVM.

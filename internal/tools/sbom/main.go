@@ -77,9 +77,10 @@ func bill(info *buildinfo.BuildInfo, version string) *cyclonedx.BOM {
 	return bom
 }
 
-// used is the module that was built in: the replacement, if there is one.
+// used is the module that was built in: the replacement, unless that is a folder of the same
+// sources, as of the module api. A path says nothing to those who look modules up.
 func used(m *debug.Module) *debug.Module {
-	if m.Replace != nil {
+	if m.Replace != nil && !strings.HasPrefix(m.Replace.Path, ".") {
 		return m.Replace
 	}
 	return m

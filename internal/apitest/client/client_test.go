@@ -1,4 +1,4 @@
-package qosproxy_test
+package client
 
 import (
 	"context"
@@ -29,6 +29,14 @@ import (
 	"github.com/qosproxy/qosproxy/api/qosproxy/cql"
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
+
+// Product is a row of shop.products.
+type Product struct {
+	ID    string           `cql:"id"`
+	Name  string           `cql:"name"`
+	Price qosproxy.Decimal `cql:"price"`
+	Tags  []string         `cql:"tags"`
+}
 
 func dial(t *testing.T, target string, o qosproxy.Options) *qosproxy.Client {
 	t.Helper()

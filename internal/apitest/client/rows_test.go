@@ -1,4 +1,4 @@
-package qosproxy_test
+package client
 
 import (
 	"testing"

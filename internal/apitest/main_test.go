@@ -1,0 +1,16 @@
+package apitest
+
+import (
+	"fmt"
+	"os"
+	"testing"
+)
+
+// TestMain enters the folder whose documents and clients are tried.
+func TestMain(m *testing.M) {
+	if err := os.Chdir("../../api"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
