@@ -92,7 +92,8 @@ test-unit: ## tests that need no cluster, and each benchmark once
 	cd deploy/verify && $(GO) test -count=1 ./...
 
 .PHONY: test-clients
-test-clients: $(TOOLS)/grpcurl ## clients in other languages (grpcurl, Python with grpcio) and the first lookups of the README
+test-clients: $(TOOLS)/grpcurl ## clients in other languages (Python, TypeScript, Java, grpcurl) and the first lookups of the README
+	@sh internal/tools/client-languages.sh
 	QOSPROXY_CLIENT_TOOLS=required $(GO) test -count=1 -v ./internal/apitest/...
 
 .PHONY: test-cluster
@@ -235,6 +236,10 @@ sbom: ## write the CycloneDX bill of materials of BINARY to SBOM
 .PHONY: proto
 proto: $(TOOLS)/buf ## generate the Go code of api/
 	cd api && ../$(TOOLS)/buf lint && ../$(TOOLS)/buf generate
+
+.PHONY: proto-python
+proto-python: ## generate the Python code of api/ (PYTHON has the packages of api/python/requirements.txt)
+	sh api/python/generate.sh '$(or $(PYTHON),python3)'
 
 .PHONY: proto-released
 proto-released: $(TOOLS)/buf ## at a release: write what later changes of api/ must be compatible with

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// The pauses before a retry where the proxy asks for none: about firstPause, twice
-// as long each time, and no longer than longestPause.
+// The mean pauses before a retry where the proxy asks for none: firstPause, twice as long
+// each time, and no longer than longestPause. A pause is from none to twice the mean.
 const (
 	firstPause   = 10 * time.Millisecond
 	longestPause = time.Second
@@ -83,7 +83,7 @@ func (c *Client) remedy(err error, pause time.Duration) (time.Duration, bool) {
 	case s.Code() == codes.Unavailable && reason == "":
 		// Not of a proxy: the connection failed. A proxy that is gone takes many
 		// callers with it, who should not come back all at once.
-		return time.Duration(float64(pause) * (0.5 + rand.Float64())), true
+		return time.Duration(2 * float64(pause) * rand.Float64()), true
 	case s.Code() == codes.Unavailable && asked > 0, s.Code() == codes.ResourceExhausted && asked > 0 && c.options.RetryShed:
 		return time.Duration(float64(asked) * (1 + 0.2*rand.Float64())), true
 	default:

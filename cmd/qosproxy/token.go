@@ -12,6 +12,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
+	"github.com/qosproxy/qosproxy/internal/suggest"
 )
 
 func newToken() *cobra.Command {
@@ -98,7 +99,7 @@ func tokenInCluster(cmd *cobra.Command, configFile, name string, keys []string, 
 	defer cluster.Close()
 	definition, ok := cluster.Schema().Table(keyspace, table)
 	if !ok {
-		return fmt.Errorf("the cluster has no table %s.%s", keyspace, table)
+		return fmt.Errorf("the cluster has no table %s.%s%s", keyspace, table, suggest.Hint(name, cluster.Schema().Names()))
 	}
 	placement, ok := cluster.Ring().Placement(keyspace)
 	if !ok {

@@ -169,7 +169,7 @@ func (d *screen) tables() {
 		y, _, _ := d.rates(tableCount(b.Name))
 		return cmp.Or(cmp.Compare(y, x), cmp.Compare(b.Lookups, a.Lookups))
 	})
-	g := d.grid("TABLE", "LOOKUPS/S", "KEYS/S", "FAILED/S", "P50", "P95", "P99", "P99.9", "SLA ms", "BURN 5m", "GIVES UP")
+	g := d.grid("TABLE", "LOOKUPS|/s", "KEYS|/s", "FAILED|/s", "P50|ms", "P95|ms", "P99|ms", "P99.9|ms", "SLA|ms", "BURN|5m", "GIVES UP")
 	for _, t := range tables[:min(len(tables), mostRows)] {
 		lookups, keys, failed := d.rates(tableCount(t.Name))
 		row := []cellText{{text: clean(t.Name)}, {text: figure(lookups)}, {text: figure(keys)}, {text: figure(failed), colour: when(failed > 0, terminal.Yellow)}}
@@ -216,7 +216,7 @@ func (d *screen) hosts() {
 	hosts := slices.Clone(d.s.Hosts)
 	slices.SortStableFunc(hosts, func(a, b status.Host) int { return cmp.Compare(stateRank(a.State), stateRank(b.State)) })
 	// What changes and what to look at first are within 80 columns.
-	g := d.grid("HOST", "RACK", "STATE", "KEYS", "STMTS", "WAIT", "K/STMT", "LAT ms", "OLDEST", "SUBQ/S", "SHARE", "HEDGED AWAY/S", "HEDGES TO/S")
+	g := d.grid("HOST", "RACK", "STATE", "KEYS", "STMTS", "WAIT", "K/STMT", "LAT|ms", "OLDEST|ms", "SUBQ|/s", "SHARE|%", "HEDGED|away/s", "HEDGES|to/s")
 	g.left[1], g.left[2] = true, true
 	for i := range hosts {
 		h := &hosts[i]
@@ -229,7 +229,7 @@ func (d *screen) hosts() {
 				d.hostRate(h.Address, func(h *status.Host) int64 { return h.StatementsSent }))},
 			cellText{text: figure(h.LatencyMS)}, cellText{text: figure(h.OldestMS)},
 			cellText{text: figure(d.hostRate(h.Address, func(h *status.Host) int64 { return h.SubQueries }))},
-			cellText{text: fmt.Sprintf("%.1f%%", 100*h.Share)},
+			cellText{text: fmt.Sprintf("%.1f", 100*h.Share)},
 			cellText{text: figure(d.hostRate(h.Address, func(h *status.Host) int64 { return h.HedgedAway }))},
 			cellText{text: figure(d.hostRate(h.Address, func(h *status.Host) int64 { return h.Hedges }))})
 	}
@@ -243,7 +243,7 @@ func (d *screen) clients() {
 		y, _, _ := d.rates(clientCount(b.Name))
 		return cmp.Or(cmp.Compare(y, x), cmp.Compare(b.Lookups, a.Lookups))
 	})
-	g := d.grid("CLIENT", "LOOKUPS/S", "KEYS/S", "FAILED/S")
+	g := d.grid("CLIENT", "LOOKUPS|/s", "KEYS|/s", "FAILED|/s")
 	for _, c := range clients[:min(len(clients), mostRows)] {
 		lookups, keys, failed := d.rates(clientCount(c.Name))
 		g.add(cellText{text: clean(c.Name)}, cellText{text: figure(lookups)}, cellText{text: figure(keys)}, cellText{text: figure(failed), colour: when(failed > 0, terminal.Yellow)})
@@ -296,17 +296,21 @@ type cellText struct {
 type textGrid struct {
 	*screen
 	rows [][]cellText
+	// heads is how many of the rows are heads.
+	heads int
 	// left are the columns that are not of numbers; the first is one.
 	left map[int]bool
 }
 
+// grid begins a grid of these heads. What is behind a | is the unit, which stands below the
+// name: beside it, it would take room from the figures of a narrow window.
 func (d *screen) grid(heads ...string) *textGrid {
-	g := &textGrid{screen: d, left: map[int]bool{0: true, len(heads) - 1: heads[len(heads)-1] == "GIVES UP"}}
-	row := make([]cellText, len(heads))
+	g := &textGrid{screen: d, heads: 2, left: map[int]bool{0: true, len(heads) - 1: heads[len(heads)-1] == "GIVES UP"}}
+	g.rows = [][]cellText{make([]cellText, len(heads)), make([]cellText, len(heads))}
 	for i, h := range heads {
-		row[i] = cellText{text: h, colour: terminal.Faint}
+		name, unit, _ := strings.Cut(h, "|")
+		g.rows[0][i], g.rows[1][i] = cellText{text: name, colour: terminal.Faint}, cellText{text: unit, colour: terminal.Faint}
 	}
-	g.rows = append(g.rows, row)
 	return g
 }
 
@@ -317,22 +321,26 @@ const mostName = 40
 
 // flush writes the grid, if it has more than a head, with a word on rows left out.
 func (g *textGrid) flush(more int) {
-	if len(g.rows) == 1 {
+	if len(g.rows) == g.heads {
 		return
 	}
 	g.line("")
-	widths := make([]int, len(g.rows[0]))
-	for _, row := range g.rows {
+	widths, used := make([]int, len(g.rows[0])), make([]bool, len(g.rows[0]))
+	for n, row := range g.rows {
 		for i := range row {
 			if i == 0 {
 				row[i].text = terminal.Fit(row[i].text, mostName)
 			}
 			widths[i] = max(widths[i], terminal.Width(row[i].text))
+			used[i] = used[i] || n >= g.heads && row[i].text != ""
 		}
 	}
 	for _, row := range g.rows {
 		var b strings.Builder
 		for i, c := range row {
+			if !used[i] {
+				continue
+			}
 			padding := strings.Repeat(" ", widths[i]-terminal.Width(c.text))
 			text := g.paint(c.colour, c.text)
 			if i > 0 {

@@ -101,7 +101,9 @@ func TestTopShowsWhatIsSharedAt80Columns(t *testing.T) {
 		h.add(s)
 	}
 	text := strings.Join(h.draw(80, 0, false), "\n")
-	assert.Regexp(t, `HOST .* KEYS  STMTS  WAIT  K/STMT  LAT ms  OLDEST`, text)
+	assert.Regexp(t, `HOST .* KEYS  STMTS  WAIT  K/STMT   LAT  OLDEST`, text)
+	assert.Regexp(t, `\n +ms      ms`, text, "units below the names")
+	assert.NotContains(t, text, "HEDGED")
 	assert.Regexp(t, `10\.0\.0\.3:9042 .*  2  +4/6  +14  +23\.0  +2\.50  `, text)
 }
 

@@ -1,10 +1,6 @@
 package apitest
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,12 +11,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qosproxy/qosproxy/internal/clienttest"
 	"github.com/qosproxy/qosproxy/internal/server"
 	"github.com/qosproxy/qosproxy/internal/standin"
 )
 
-// required is set by `make test-clients`, which has built grpcurl. Python and its
-// package index may be missing there as well: Go is all that the project asks for.
+// required is set by `make test-clients`, which has built grpcurl. Other languages and their
+// registries may be missing there as well, unless clienttest.Required is set: Go is all that
+// the project asks for.
 const required = "QOSPROXY_CLIENT_TOOLS"
 
 // serve runs a proxy of the demo's tables, and returns its address.
@@ -150,65 +148,51 @@ func TestFirstLookups(t *testing.T) {
 	})
 }
 
-// python returns the interpreter of an environment with the packages of
-// python/requirements.txt, which is kept in the user's cache.
-func python(t *testing.T) string {
-	t.Helper()
-	requirements, err := os.ReadFile("python/requirements.txt")
-	require.NoError(t, err)
-	interpreter, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("there is no python3")
-	}
-	cache, err := os.UserCacheDir()
-	require.NoError(t, err)
-	sum := sha256.Sum256(append(requirements, interpreter...))
-	dir := filepath.Join(cache, "qosproxy", "python-"+hex.EncodeToString(sum[:8]))
-	bin := filepath.Join(dir, "bin", "python")
-	complete := filepath.Join(dir, "complete")
-	if _, err := os.Stat(complete); err == nil {
-		return bin
-	}
-	if conn, err := net.DialTimeout("tcp", "pypi.org:443", 10*time.Second); err == nil {
-		_ = conn.Close()
-	} else if os.Getenv("PIP_INDEX_URL") == "" {
-		t.Skip("the package index cannot be reached: " + err.Error())
-	}
-	for _, command := range [][]string{
-		{interpreter, "-m", "venv", "--clear", dir},
-		{bin, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", "python/requirements.txt"},
-	} {
-		if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
-			t.Skip(strings.Join(command, " ") + ": " + err.Error() + "\n" + string(out))
-		}
-	}
-	require.NoError(t, os.WriteFile(complete, nil, 0o600))
-	return bin
-}
-
-// The stubs that real grpcio generates, and the example in the documents.
+// The package's own tests, its generated code and the example in the documents.
 func TestPython(t *testing.T) {
 	if testing.Short() && os.Getenv(required) == "" {
 		t.Skip("installs grpcio")
 	}
-	interpreter := python(t)
-	stubs := t.TempDir()
-	out, err := exec.CommandContext(t.Context(), interpreter, "-m", "grpc_tools.protoc", "-I", ".", "--python_out="+stubs, "--grpc_python_out="+stubs,
-		"qosproxy/v1/qosproxy.proto", "qosproxy/v1/value.proto").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	address := serve(t)
-	ask := func(keys ...string) string {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		defer cancel()
-		run := exec.CommandContext(ctx, interpreter, append([]string{"python/lookup.py", address}, keys...)...)
-		run.Env = append(os.Environ(), "PYTHONPATH="+stubs)
-		out, err := run.CombinedOutput()
+	interpreter := clienttest.Python(t, absolute(t, "."))
+	run := func(name string, args ...string) string {
+		t.Helper()
+		command := exec.CommandContext(t.Context(), name, args...)
+		command.Dir = "python" // In the folder of Go's package, qosproxy is that.
+		out, err := command.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		return string(out)
+	}
+	run(interpreter, "-m", "unittest", "discover", "-s", "tests")
+
+	fresh := t.TempDir()
+	run("sh", "generate.sh", interpreter, fresh)
+	generated, err := filepath.Glob(filepath.Join(fresh, "qosproxy", "v1", "*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, generated)
+	for _, file := range generated {
+		want, err := os.ReadFile(file)
+		require.NoError(t, err)
+		kept, err := os.ReadFile(filepath.Join("python", "qosproxy", "v1", filepath.Base(file)))
+		require.NoError(t, err)
+		assert.Equal(t, string(want), string(kept), "python/qosproxy/v1/%s is stale: run make proto-python and commit what it writes", filepath.Base(file))
+	}
+
+	address := serve(t)
+	ask := func(keys ...string) string {
+		return run(interpreter, append([]string{"lookup.py", address}, keys...)...)
 	}
 	assert.Equal(t, "sku-00001 FOUND\n    name Copper Kettle\n    stock 7\nnope NOT_FOUND\nsku-00002 FOUND\n    name Lamp\n    stock None\n",
 		ask("sku-00001", "nope", "sku-00002"))
 	assert.Equal(t, "sku-00001 FOUND\n    name Copper Kettle\n    stock 7\nslow TIMED_OUT deadline\n", ask("sku-00001", "slow"), "a part of the answer by the deadline")
-	assert.Equal(t, "DEADLINE_EXCEEDED\nreason deadline\nslow TIMED_OUT deadline\n", ask("slow"), "none answered")
+	assert.Eventually(t, func() bool { // The answer has ten milliseconds to arrive before the client's own deadline.
+		return ask("slow") == "DEADLINE_EXCEEDED\nreason deadline\nslow TIMED_OUT deadline\n"
+	}, time.Minute, time.Millisecond, "none answered")
 	assert.Equal(t, "INVALID_ARGUMENT\nreason invalid_request\nfield keys[1]\n", ask("sku-00001", ""), "an empty key")
+}
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	require.NoError(t, err)
+	return path
 }

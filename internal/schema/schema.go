@@ -4,6 +4,7 @@
 package schema
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/qosproxy/qosproxy/internal/cqltype"
@@ -180,4 +181,17 @@ func (s *Schema) Table(keyspace, name string) (*Table, bool) {
 	}
 	t, ok := s.tables[[2]string{keyspace, name}]
 	return t, ok
+}
+
+// Names returns keyspace.table of every table, in order.
+func (s *Schema) Names() []string {
+	if s == nil {
+		return nil
+	}
+	names := make([]string, 0, len(s.tables))
+	for _, t := range s.tables {
+		names = append(names, t.String())
+	}
+	slices.Sort(names)
+	return names
 }

@@ -35,4 +35,6 @@ func TestTableKnowsItsKeyColumns(t *testing.T) {
 	assert.Same(t, table, got)
 	_, ok = (*schema.Schema)(nil).Table("shop", "features")
 	assert.False(t, ok, "a nil schema has no table")
+	assert.Equal(t, []string{"shop.features"}, s.Names())
+	assert.Empty(t, (*schema.Schema)(nil).Names())
 }

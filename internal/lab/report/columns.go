@@ -182,10 +182,16 @@ func (r *Report) reading() string {
 		"A percentile is the median of the rounds' percentiles.", r.rounds())
 }
 
-// allNotes are the notes, after the one that says how to read the figures.
-func (r *Report) allNotes() []string {
-	if reading := r.reading(); reading != "" {
-		return slices.Concat([]string{reading}, r.Notes)
+// unmeasured says what the figures leave out; empty when that is nothing.
+func (r *Report) unmeasured() string {
+	if len(r.Runs) == 0 || slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Merge(CassandraCPU).Rounds > 0 }) {
+		return ""
 	}
-	return r.Notes
+	return "The CPU of Cassandra was not measured. It is read of nodes that the command starts itself; of others your monitoring has it."
+}
+
+// allNotes are the notes, after those that say how to read the figures.
+func (r *Report) allNotes() []string {
+	first := slices.DeleteFunc([]string{r.reading(), r.unmeasured()}, func(s string) bool { return s == "" })
+	return slices.Concat(first, r.Notes)
 }

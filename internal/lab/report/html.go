@@ -174,12 +174,12 @@ func (r *Report) runsSection() g.Node {
 		h.H2(g.Text("Runs")),
 		scroll("Table of runs", h.Table(h.Class("runs"),
 			h.THead(
-				h.Tr(h.Td(), g.Map(groupsOf(columns), func(c columnGroup) g.Node {
+				h.Tr(h.Td(), g.If(judged, h.Td()), g.Map(groupsOf(columns), func(c columnGroup) g.Node {
 					return h.Th(h.ColSpan(strconv.Itoa(c.Span)), h.Class("group"), g.Text(c.Name))
-				}), g.If(judged, h.Td())),
+				})),
 				h.Tr(left(h.Th, h.Scope("col"), g.Text("target")),
-					g.Map(columns, func(c column) g.Node { return h.Th(h.Scope("col"), g.Text(c.head)) }),
-					g.Iff(judged, func() g.Node { return left(h.Th, h.Scope("col"), g.Text(r.SLA.String())) })),
+					g.Iff(judged, func() g.Node { return left(h.Th, h.Scope("col"), g.Text(r.SLA.String())) }),
+					g.Map(columns, func(c column) g.Node { return h.Th(h.Scope("col"), g.Text(c.head)) })),
 			),
 			g.Map(blocks, func(b runBlock) g.Node {
 				return h.TBody(
@@ -195,14 +195,15 @@ func (r *Report) runsSection() g.Node {
 func (row runRow) node(judged bool) g.Node {
 	rows := g.Group{h.Tr(
 		left(h.Th, h.Scope("row"), g.Text(row.Target)),
-		g.Map(row.Cells, func(c runCell) g.Node {
-			return h.Td(g.Text(c.Median), g.If(c.Range != "", h.Small(g.Text(c.Range))))
-		}),
+		// Beside the target, where no narrow window clips it.
 		g.Iff(judged, func() g.Node {
 			if row.Verdict.Pass {
 				return left(h.Td, badge(true, "PASS"))
 			}
 			return left(h.Td, badge(false, "FAIL"), h.Small(g.Text(row.Verdict.Why)))
+		}),
+		g.Map(row.Cells, func(c runCell) g.Node {
+			return h.Td(g.Text(c.Median), g.If(c.Range != "", h.Small(g.Text(c.Range))))
 		}),
 	)}
 	if len(row.Trouble) == 0 {

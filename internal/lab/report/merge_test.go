@@ -103,6 +103,28 @@ func TestColumnsWithoutFiguresAreDropped(t *testing.T) {
 	assert.NotContains(t, heads, "client")
 }
 
+// A percentile needs a lookup beyond it; without one it would be the maximum.
+func TestPercentilesThatTheSampleCannotHave(t *testing.T) {
+	for p, least := range map[float64]int64{50: 2, 95: 20, 99: 100, 99.9: 1000} {
+		r := Round{Latency: Latency{P50: 1, P95: 1, P99: 1, P999: 1}, Counts: Counts{Lookups: least}}
+		assert.NotNil(t, r.percentile(p), "p%g of %d", p, least)
+		r.Counts.Lookups--
+		assert.Nil(t, r.percentile(p), "p%g of %d", p, least-1)
+	}
+	few := cpuRounds(1)
+	few.Rounds[0].Counts.Lookups = 19
+	assert.Equal(t, "p95 was not measured", Pass(few, &SLA{Percentile: 95, TargetSeconds: 1}).Why)
+}
+
+func TestWhatWasNotMeasuredIsSaid(t *testing.T) {
+	r := &Report{Name: "x", Runs: []Run{*cpuRounds(1)}, Notes: []string{"a note"}}
+	assert.Equal(t, []string{"a note"}, r.allNotes())
+	r.Runs[0].Rounds[0].PerLookup.CassandraCPUMillis = nil
+	require.Len(t, r.allNotes(), 2)
+	assert.Contains(t, r.allNotes()[0], "CPU of Cassandra was not measured")
+	assert.Equal(t, []string{"a note"}, (&Report{Notes: r.Notes}).allNotes(), "without runs there is nothing to miss")
+}
+
 func TestValidateNamesEveryMistake(t *testing.T) {
 	v := 1.0
 	chart := Chart{Name: "c", Kind: Lines, X: []string{"1"}, Series: []Series{{Name: "s", Values: []*float64{&v}}}}

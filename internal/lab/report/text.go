@@ -70,6 +70,9 @@ func (t *text) runs() {
 	for _, group := range t.r.byCondition() {
 		t.title(group.Condition)
 		g := grid{colour: t.colour, groups: []string{""}}
+		if t.r.SLA != nil {
+			g.groups = append(g.groups, "")
+		}
 		for _, c := range columns {
 			g.groups = append(g.groups, c.group)
 		}
@@ -86,26 +89,26 @@ func (t *text) runs() {
 
 func (t *text) heads(columns []column) []cell {
 	row := []cell{{text: "target", style: terminal.Faint}}
-	for _, c := range columns {
-		row = append(row, cell{text: c.head, style: terminal.Faint})
-	}
 	if t.r.SLA != nil {
 		row = append(row, cell{text: "SLA", style: terminal.Faint})
+	}
+	for _, c := range columns {
+		row = append(row, cell{text: c.head, style: terminal.Faint})
 	}
 	return row
 }
 
 func (t *text) run(run *Run, columns []column) []cell {
 	row := []cell{{text: terminal.Fit(run.Target, targetWidth), left: true}}
-	for _, c := range columns {
-		row = append(row, cell{text: medianText(run.Merge(c.figure))})
-	}
-	switch {
+	switch { // Beside the target, where no narrow window clips it.
 	case t.r.SLA == nil:
 	case Pass(run, t.r.SLA).Pass:
 		row = append(row, cell{text: "PASS", style: terminal.BoldGreen})
 	default:
 		row = append(row, cell{text: "FAIL", style: terminal.BoldRed})
+	}
+	for _, c := range columns {
+		row = append(row, cell{text: medianText(run.Merge(c.figure))})
 	}
 	return row
 }

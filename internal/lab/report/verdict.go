@@ -20,7 +20,7 @@ type Verdict struct {
 // the rounds) is at most the target, no more lookups failed than the percentile
 // leaves over (5 % at p95), and no answer was wrong.
 func Pass(run *Run, sla *SLA) Verdict {
-	seconds := run.Merge(func(r *Round) *float64 { return r.Latency.percentile(sla.Percentile) })
+	seconds := run.Merge(func(r *Round) *float64 { return r.percentile(sla.Percentile) })
 	counts := run.Counts()
 	var why []string
 	switch {
