@@ -355,7 +355,7 @@ func newScripted() *scripted {
 			statuses[0] = timedOut
 			return answered(statuses...), nil
 		},
-		"worse": func(n int, in *qosproxyv1.BatchGetRequest) (*qosproxyv1.BatchGetResponse, error) {
+		"worse": func(n int, _ *qosproxyv1.BatchGetRequest) (*qosproxyv1.BatchGetResponse, error) {
 			if n == 0 {
 				return answered(notFound, timedOut), nil
 			}

@@ -83,7 +83,13 @@ func comparePlacement(t *testing.T, cluster *devcluster.Cluster, client *cassand
 		placement, ok := snapshot.Placement(keyspace)
 		require.True(t, ok, "%s: %v", keyspace, snapshot.PlacementError(keyspace))
 		for i, k := range keys {
-			assert.Equal(t, want[i], addresses(snapshot, placement.Replicas(token(t, k))), "%s %q", keyspace, k)
+			got := addresses(snapshot, placement.Replicas(token(t, k)))
+			if devcluster.AtLeast(6, 0) { // which lists those behind the first in an order of its own
+				assert.Equal(t, want[i][0], got[0], "%s %q", keyspace, k)
+				assert.ElementsMatch(t, want[i], got, "%s %q", keyspace, k)
+				continue
+			}
+			assert.Equal(t, want[i], got, "%s %q", keyspace, k)
 		}
 	}
 }

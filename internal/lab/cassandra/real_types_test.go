@@ -25,7 +25,8 @@ func TestRealReadNeverReadsAnotherType(t *testing.T) {
 	ctx := t.Context()
 	exec := func(cql string) { require.NoError(t, admin.Exec(ctx, cql)) }
 	const name = "retyped"
-	changed := []struct{ column, before, after, valueBefore, valueAfter string }{
+	type change struct{ column, before, after, valueBefore, valueAfter string }
+	changed := []change{
 		{"list", "list<int>", "list<float>", "[1065353216]", "[1]"},
 		{"dimension", "vector<float, 3>", "vector<float, 4>", "[1, 2, 3]", "[1, 2, 3, 4]"},
 		{"element", "vector<float, 3>", "vector<int, 3>", "[1, 2, 3]", "[1, 2, 3]"},
@@ -34,7 +35,6 @@ func TestRealReadNeverReadsAnotherType(t *testing.T) {
 		{"udt", "frozen<retype>", "frozen<retype>", "{x: 1}", "{x: 1}"},
 		{"udts", "vector<frozen<retype>, 2>", "vector<frozen<retype>, 2>", "[{x: 1}, {x: 2}]", "[{x: 1}, {x: 2}]"},
 	}
-	type change = struct{ column, before, after, valueBefore, valueAfter string }
 	changed = slices.DeleteFunc(changed, func(c change) bool {
 		return strings.HasPrefix(c.before, "vector<") && !devcluster.AtLeast(5, 0)
 	})
