@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -30,7 +31,7 @@ func documents(t *testing.T) map[string]string {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "bin" || entry.Name() == "dist" || entry.Name() == "testdata"):
+		case entry.IsDir() && slices.Contains([]string{".git", "bin", "dist", "testdata", "node_modules", "target"}, entry.Name()):
 			return filepath.SkipDir
 		case filepath.Ext(path) != ".md":
 			return nil
