@@ -104,7 +104,7 @@ test-cluster: ## tests against a real Cassandra cluster that they boot themselve
 	  -coverprofile='$(abspath $(PROFILES))/cluster-cassandra.out' ./cassandra
 
 # deploy/compatibility.md has what they are to show.
-VERSIONS ?= 4.0.19 4.1.10
+VERSIONS ?= 4.0.19 4.1.10 6.0-alpha2
 
 .PHONY: test-versions
 test-versions: ## the core of the acceptance suite on real nodes of other versions of Cassandra (VERSIONS=4.1.10)
