@@ -80,7 +80,7 @@ var Languages = []string{"Python", "TypeScript", "Java"}
 
 // Required is the environment variable without which a test skips when a language, or a
 // registry of its packages, is missing; with it the test fails.
-const Required = "QOSPROXY_CLIENT_LANGUAGES"
+const Required = "REQUIRE_CLIENT_LANGUAGES"
 
 // missing ends a test for want of a language.
 func missing(t testing.TB, format string, args ...any) {

@@ -33,6 +33,8 @@ type conn struct {
 	// unwanted is how many more calls its peer has begun than twice those that it did not
 	// reset at once, 0 at least.
 	unwanted atomic.Int64
+	// reset is set once it has been closed for them.
+	reset atomic.Bool
 	// memory is what its calls hold; nil where it is not counted by connection.
 	memory *memory.Peer
 	// until is the write deadline that the server has set, in nanoseconds of Unix
@@ -58,7 +60,8 @@ const maxUnwanted = maxStreams + 100
 // (overload.premature_reset_total_stream_count).
 func (c *conn) begin(most int64) bool {
 	n := c.unwanted.Add(1)
-	if n == most+1 {
+	// A call that is wanted may bring the count down, and the next one up again.
+	if n > most && !c.reset.Swap(true) {
 		c.gate.metrics.refusals(refusedResets).Inc()
 		_ = c.Close()
 	}

@@ -427,6 +427,21 @@ func TestAPeerThatOnlyResetsLosesItsConnection(t *testing.T) {
 	})
 }
 
+// A wanted call may bring the count of a connection that is being closed below the limit again.
+func TestAConnectionIsCountedOnceAsReset(t *testing.T) {
+	m := newMetrics()
+	a, b := net.Pipe()
+	defer b.Close()
+	c := &conn{Conn: a, gate: newGate(nil, Limits{}, nil, nil, m.listener("grpc"))}
+	for range 3 {
+		for c.begin(10) {
+			assert.LessOrEqual(t, c.unwanted.Load(), int64(10))
+		}
+		c.want()
+	}
+	assert.Equal(t, 1.0, testutil.ToFloat64(m.refused.WithLabelValues("grpc", string(refusedResets))))
+}
+
 func TestAClientThatCancelsSomeCallsKeepsItsConnection(t *testing.T) {
 	f := &fake{tables: []*lookup.Table{products(t)}, get: respond(absent)}
 	s := start(t, both(Limits{}), Deps{Lookup: f})
