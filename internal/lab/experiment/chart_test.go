@@ -13,7 +13,7 @@ import (
 func runOf(target, condition string, seconds ...float64) report.Run {
 	run := report.Run{Target: target, Condition: condition}
 	for _, s := range seconds {
-		run.Rounds = append(run.Rounds, report.Round{Latency: report.Latency{P95: s, P99: s}})
+		run.Rounds = append(run.Rounds, report.Round{Counts: report.Counts{Lookups: 100}, Latency: report.Latency{P95: s, P99: s}})
 	}
 	return run
 }

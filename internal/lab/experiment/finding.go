@@ -48,6 +48,10 @@ func adds(r *report.Report, claim string, limit float64, a, b *report.Run) {
 	if a == nil || b == nil {
 		return
 	}
-	added := a.Merge(report.P50).Median - b.Merge(report.P50).Median
+	of, beside := a.Merge(report.P50), b.Merge(report.P50)
+	if of.Rounds == 0 || beside.Rounds == 0 {
+		return
+	}
+	added := of.Median - beside.Median
 	r.Findings = append(r.Findings, report.Finding{Claim: fmt.Sprintf("%s ≤ %.3g ms", claim, limit), Seen: fmt.Sprintf("%.2f ms", added), Holds: added <= limit})
 }

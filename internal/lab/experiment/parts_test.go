@@ -52,7 +52,7 @@ func TestChangesOfNodesHaveClustersOfTheirOwn(t *testing.T) {
 // flatRun returns a run of one round in which every figure is v.
 func flatRun(target, condition string, v float64) report.Run {
 	return report.Run{Target: target, Condition: condition, Rounds: []report.Round{{
-		OfferedRate: v, PerLookup: report.Cost{CassandraCPUMillis: &v, ProxyCPUMillis: &v},
+		Counts: report.Counts{Lookups: 100}, OfferedRate: v, PerLookup: report.Cost{CassandraCPUMillis: &v, ProxyCPUMillis: &v},
 		Latency: report.Latency{P50: v / 1000, P99: v / 1000},
 	}}}
 }
