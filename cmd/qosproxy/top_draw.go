@@ -296,17 +296,20 @@ type cellText struct {
 type textGrid struct {
 	*screen
 	rows [][]cellText
-	// heads is how many of the rows are heads.
-	heads int
 	// left are the columns that are not of numbers; the first is one.
 	left map[int]bool
 }
 
+// headRows are the rows of a head: names and units.
+const headRows = 2
+
 // grid begins a grid of these heads. What is behind a | is the unit, which stands below the
 // name: beside it, it would take room from the figures of a narrow window.
 func (d *screen) grid(heads ...string) *textGrid {
-	g := &textGrid{screen: d, heads: 2, left: map[int]bool{0: true, len(heads) - 1: heads[len(heads)-1] == "GIVES UP"}}
-	g.rows = [][]cellText{make([]cellText, len(heads)), make([]cellText, len(heads))}
+	g := &textGrid{screen: d, left: map[int]bool{0: true, len(heads) - 1: heads[len(heads)-1] == "GIVES UP"}}
+	for range headRows {
+		g.rows = append(g.rows, make([]cellText, len(heads)))
+	}
 	for i, h := range heads {
 		name, unit, _ := strings.Cut(h, "|")
 		g.rows[0][i], g.rows[1][i] = cellText{text: name, colour: terminal.Faint}, cellText{text: unit, colour: terminal.Faint}
@@ -321,7 +324,7 @@ const mostName = 40
 
 // flush writes the grid, if it has more than a head, with a word on rows left out.
 func (g *textGrid) flush(more int) {
-	if len(g.rows) == g.heads {
+	if len(g.rows) == headRows {
 		return
 	}
 	g.line("")
@@ -332,7 +335,7 @@ func (g *textGrid) flush(more int) {
 				row[i].text = terminal.Fit(row[i].text, mostName)
 			}
 			widths[i] = max(widths[i], terminal.Width(row[i].text))
-			used[i] = used[i] || n >= g.heads && row[i].text != ""
+			used[i] = used[i] || n >= headRows && row[i].text != ""
 		}
 	}
 	for _, row := range g.rows {
