@@ -40,6 +40,11 @@ const (
 	pingTimeout = 5 * time.Second
 	// minKeepalive is the shortest interval of pings that a proxy tolerates.
 	minKeepalive = 10 * time.Second
+	// streamWindow and connWindow are how many bytes a proxy may send ahead of the reader, by
+	// call and by connection. They are fixed: gRPC would otherwise find them by a ping after
+	// nearly each answer, which costs both ends a packet, and tell the proxy of each answer read.
+	streamWindow = 1 << 20
+	connWindow   = 4 << 20
 )
 
 // serviceConfig spreads calls over all addresses of the target, but for those
@@ -140,6 +145,8 @@ func (c *Client) dialOptions() []grpc.DialOption {
 		grpc.WithChainUnaryInterceptor(c.retryUnary),
 		grpc.WithChainStreamInterceptor(c.authorizeStream),
 		grpc.WithDisableRetry(), // Those of gRPC do not know which failures a retry can help.
+		grpc.WithStaticStreamWindowSize(streamWindow),
+		grpc.WithStaticConnWindowSize(connWindow),
 	}
 	if o.Keepalive == 0 {
 		o.Keepalive = DefaultKeepalive

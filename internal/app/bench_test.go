@@ -200,7 +200,9 @@ func askGRPC(b *testing.B, s *server.Server, encoding qosproxyv1.Encoding, want 
 	body, err := proto.Marshal(in)
 	require.NoError(b, err)
 	conn, err := grpc.NewClient(s.Addr("grpc").String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(opaque{})))
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(opaque{})),
+		// As the Go client has them: a ping for each answer would be the client's cost.
+		grpc.WithStaticStreamWindowSize(1<<20), grpc.WithStaticConnWindowSize(4<<20))
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = conn.Close() })
 	received := 0

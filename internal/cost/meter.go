@@ -76,19 +76,23 @@ func (m *Meter) budget(k kind) time.Duration {
 
 func (k kind) name() string { return k.keyspace + "." + k.table }
 
-// GroupSize returns how large groups of a query should be; the zero GroupSize until enough
-// answers were seen, and Keys 0 while the number of keys alone should say.
+// GroupSize returns how large groups of a query should be: Keys alone until enough answers
+// were seen, and Keys 0 while the number of keys alone should say.
 func (m *Meter) GroupSize(q *executor.Query) executor.GroupSize {
 	if of := (*m.models.Load())[kindOf(q)]; of != nil {
-		return of.groupSize()
+		return of.planned()
 	}
-	return executor.GroupSize{}
+	return executor.GroupSize{Keys: firstSize}
 }
 
 // Expected returns how long a host that has nothing else in flight takes for so many keys of
 // a query; false until enough answers were seen.
 func (m *Meter) Expected(q *executor.Query, keys int) (time.Duration, bool) {
-	size := m.GroupSize(q)
+	of := (*m.models.Load())[kindOf(q)]
+	if of == nil {
+		return 0, false
+	}
+	size := of.groupSize()
 	return size.StatementCost + time.Duration(keys)*size.KeyCost, size.KeyCost > 0
 }
 
@@ -114,12 +118,17 @@ func (m *Meter) Read(ctx context.Context, q *executor.SubQuery) ([]partition.Res
 	}
 	met := m.enter(q.Host.ID)
 	of, sent := m.model(kindOf(q.Query)), time.Since(m.begin)
-	if !of.wants(met, sent) {
+	wanted := of.wants(met, sent)
+	if !wanted && !of.unknown() {
 		return m.reader.Read(ctx, &metered)
 	}
 	results, err := m.reader.Read(ctx, &metered)
 	r := read{host: q.Host.ID, keys: len(q.Keys), took: time.Since(m.begin) - sent}
 	switch {
+	case !wanted:
+		if met > 0 && err == nil && answered(results) {
+			of.meets(r)
+		}
 	case ctx.Err() != nil:
 		of.learn(r, true)
 	case err == nil && answered(results):

@@ -119,7 +119,7 @@ func TestReadsThatFailDoNotCount(t *testing.T) {
 			fail = !fail
 		}
 		assert.Zero(t, m.model(kindOf(query)).learned())
-		assert.Zero(t, m.GroupSize(query))
+		assert.Zero(t, m.GroupSize(query).KeyCost)
 	})
 }
 

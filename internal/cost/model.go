@@ -28,14 +28,24 @@ const (
 	// 52 keys were right, 1,024 reads told 41 to 68.
 	keep = 1.5
 	// statements is how many times what its statement takes the keys of a group may take,
-	// whatever its budget: two thirds of the work are then keys. Load makes a statement and
+	// whatever its budget: three quarters of the work are then keys. Load makes a statement and
 	// its keys slower alike, so that this size stays when no group is within the budget.
-	statements = 2
+	statements = 3
 	// usualSize is what the planner chooses for 50 keys by their number. Where it takes more
 	// than the budget, other sizes are used only from enter times as many keys, by a whole
-	// window: of nodes that pause and limp, 1,024 reads told a/b to 3.1 where it was 2.7, and
-	// 256 to 9.6.
-	usualSize, enter = 10, 2
+	// window or when sure standard errors make no difference: of nodes that pause and limp,
+	// 1,024 reads told a/b to 3.1 where it was 2.7, and 256 to 9.6.
+	usualSize, enter, sure = 10, 2, 2
+	// firstSize is the size until reads tell: 50 keys are then two or three statements. It ends
+	// at once when a group of it takes more than slow budgets, a third of the hedge delay, and
+	// where every read meets others when a key takes more than dear of the budget, by the
+	// fastest tenth of firstReads reads: no key takes longer than its read.
+	firstSize, firstReads = 25, 64
+	slow, dear            = 8.0 / 3, 0.25
+	// explore is how many plans there are for each that has groups of the first size all the
+	// same, until it is certain that they are too large: reads of one size tell no slope, and
+	// what is slow may be nodes that have just been started.
+	explore = 8
 	// together is how many reads of a host, one after the other, are taken to be of the same
 	// pace: enough for sizes to differ, and at 10 ms a read short beside the limping of a host.
 	together = 10
@@ -56,6 +66,11 @@ type model struct {
 	budget func() time.Duration
 	size   atomic.Pointer[executor.GroupSize]
 
+	// doubted is set while groups are smaller than the first size for being slow, although that
+	// may not be for their keys, and plans counts those made meanwhile.
+	doubted atomic.Bool
+	plans   atomic.Uint32
+
 	// nextAt is when the next read may be learned from, as a time.Duration.
 	nextAt atomic.Int64
 
@@ -65,13 +80,51 @@ type model struct {
 	count int
 	// statement and key are the costs in seconds.
 	statement, key float64
+	// keyError is the standard error of key, infinite while sizes are equal, and middle the keys of a read of which the time is
+	// known best: what a key is taken for more, a statement is for less by as many.
+	keyError, middle float64
+	// met are the seconds a key of reads that met others, until something is known.
+	met []float64
 }
 
 func (m *model) groupSize() executor.GroupSize {
 	if s := m.size.Load(); s != nil {
 		return *s
 	}
-	return executor.GroupSize{}
+	return executor.GroupSize{Keys: firstSize}
+}
+
+// planned is the size for the groups of one plan.
+func (m *model) planned() executor.GroupSize {
+	size := m.groupSize()
+	if m.doubted.Load() && m.plans.Add(1)%explore == 0 {
+		size.Keys = firstSize
+	}
+	return size
+}
+
+// unknown reports whether nothing is known yet.
+func (m *model) unknown() bool { return m.size.Load() == nil }
+
+// meets takes a read that met others, of which nothing else is learned: under a load that
+// leaves no host alone it is all that tells of dear keys.
+func (m *model) meets(r read) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.unknown() {
+		m.met = nil
+		return
+	}
+	m.met = append(m.met, r.took.Seconds()/float64(r.keys))
+	if len(m.met) < firstReads {
+		return
+	}
+	slices.Sort(m.met)
+	if m.met[firstReads/10] > dear*m.budget().Seconds() {
+		m.size.Store(&executor.GroupSize{})
+		m.doubted.Store(true)
+	}
+	m.met = m.met[:0]
 }
 
 // learned is how many reads the model has learned from.
@@ -121,8 +174,8 @@ func (m *model) fit(reads []read) {
 	}
 	slices.Sort(ratios)
 	most := straggler * ratios[len(ratios)/2]
-	pace := paceOf(reads, most, m.predict)
-	var w, wn, wnn, wt, wnt float64
+	pace, usual := paceOf(reads, most, m.predict)
+	var w, wn, wnn, wt, wnt, within float64
 	for i, r := range reads {
 		n := float64(r.keys)
 		t := min(r.took.Seconds(), most*m.predict(r.keys)) / pace[i]
@@ -132,6 +185,7 @@ func (m *model) fit(reads []read) {
 		wnn += weight * n * n
 		wt += weight * t
 		wnt += weight * n * t
+		within += weight * (n - usual[i]) * (n - usual[i])
 	}
 	prior := w / float64(len(reads))
 	aa, ab, bb := w+prior, wn-prior*ratio, wnn+prior*ratio*ratio
@@ -143,15 +197,25 @@ func (m *model) fit(reads []read) {
 	if least := wt / w / mostRatio; m.key < least {
 		m.statement, m.key = wt/w, least
 	}
+	var residuals float64
+	for i, r := range reads {
+		n := float64(r.keys)
+		d := min(r.took.Seconds(), most*m.predict(r.keys))/pace[i] - m.predict(r.keys)
+		residuals += d * d / ((priorRatio + n) * (priorRatio + n))
+	}
+	m.keyError = math.Sqrt(residuals / float64(len(reads)) / within)
+	m.middle = wn / w
 }
 
 // paceOf returns how slow the host of each read was around that time, relative to the mean of
-// all reads: a slow host is given fewer keys, so that its small reads would be taken for what
-// a statement costs.
-func paceOf(reads []read, most float64, predict func(int) float64) []float64 {
-	type spell struct{ sum, reads float64 }
+// all reads: a slow host is given fewer keys, so that its small reads would be taken for what a
+// statement costs. It also returns the mean number of keys of the host's reads around that time:
+// a slope is told by what a read has more or less than these.
+func paceOf(reads []read, most float64, predict func(int) float64) (pace, usual []float64) {
+	type spell struct{ sum, keys, reads float64 }
 	last, all := make(map[string]*spell), new(spell)
-	of, pace := make([]*spell, len(reads)), make([]float64, len(reads))
+	of := make([]*spell, len(reads))
+	pace, usual = make([]float64, len(reads)), make([]float64, len(reads))
 	for i, r := range reads {
 		s := last[r.host]
 		if s == nil || s.reads >= together {
@@ -161,13 +225,14 @@ func paceOf(reads []read, most float64, predict func(int) float64) []float64 {
 		of[i] = s
 		for _, s := range []*spell{s, all} {
 			s.sum += min(r.took.Seconds()/predict(r.keys), most)
+			s.keys += float64(r.keys)
 			s.reads++
 		}
 	}
 	for i, s := range of {
-		pace[i] = s.sum / s.reads * all.reads / all.sum
+		pace[i], usual[i] = s.sum/s.reads*all.reads/all.sum, s.keys/s.reads
 	}
-	return pace
+	return pace, usual
 }
 
 // choose sets the size of groups, by the reads that the costs come from.
@@ -176,22 +241,43 @@ func (m *model) choose(reads []read) {
 	for _, r := range reads {
 		largest = max(largest, r.keys)
 	}
+	most := max(float64(reach*largest), firstSize)
 	budget := m.budget().Seconds()
-	size := min(max(budget-m.statement, statements*m.statement)/m.key, float64(reach*largest))
+	size := min(m.sizeFor(m.key, budget), most)
 	inUse := float64(m.groupSize().Keys)
 	least := float64(enter * usualSize)
-	if inUse > 0 {
+	if inUse > 0 && !m.unknown() {
 		least /= keep
 	}
+	fits, whole := m.predict(usualSize) <= budget, len(reads) == window
+	small := m.sizeFor(max(m.key-sure*m.keyError, 0), budget) < least
+	large := m.sizeFor(m.key+sure*m.keyError, budget) >= least
+	doubted := false
 	switch {
-	case m.predict(usualSize) > budget && (size < least || len(reads) < window):
-		size = 0
-	case size < inUse*keep && size > inUse/keep:
+	case !fits && (small || whole && size < least):
+		size, doubted = 0, !small
+	case small, large, whole, fits && inUse == 0:
+	case m.unknown() && m.predict(firstSize) > slow*budget:
+		size, doubted = 0, true
+	default:
+		size, doubted = inUse, m.doubted.Load()
+	}
+	m.doubted.Store(doubted)
+	if inUse > 0 && size < inUse*keep && size > inUse/keep {
 		size = inUse
 	}
 	m.size.Store(&executor.GroupSize{
 		Keys: int(math.Round(size)), StatementCost: seconds(m.statement), KeyCost: seconds(m.key),
 	})
+}
+
+// sizeFor is how many keys a group may have if a key costs so much, in seconds.
+func (m *model) sizeFor(key, budget float64) float64 {
+	if key <= 0 {
+		return math.Inf(1)
+	}
+	statement := max(m.statement+(m.key-key)*m.middle, 0)
+	return max(budget, statements*statement) / key
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

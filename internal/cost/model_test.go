@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/qosproxy/qosproxy/internal/executor"
 )
 
 const ms = time.Millisecond
@@ -54,9 +56,9 @@ func TestCostsAndSizeAreLearned(t *testing.T) {
 	}{
 		"keys of a pausing node are left to the planner": {700 * time.Microsecond, 287 * time.Microsecond, 3, 12, 0},
 		"and so are dear keys":                           {700 * time.Microsecond, time.Millisecond, 1, 10, 0},
-		"cheap keys make large groups":                   {700 * time.Microsecond, 50 * time.Microsecond, 15, 50, 28},
-		"very cheap ones fill the budget":                {200 * time.Microsecond, 50 * time.Microsecond, 15, 50, 33},
-		"keys may take twice what a slow statement does": {10 * ms, 400 * time.Microsecond, 3, 25, 50},
+		"cheap keys make large groups":                   {700 * time.Microsecond, 50 * time.Microsecond, 15, 50, 42},
+		"very cheap ones fill the budget":                {200 * time.Microsecond, 50 * time.Microsecond, 15, 50, 37},
+		"keys may take what three slow statements do":    {10 * ms, 400 * time.Microsecond, 3, 25, 50},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(usualBudget)
@@ -72,9 +74,75 @@ func TestCostsAndSizeAreLearned(t *testing.T) {
 func TestNothingIsSaidOfFewReads(t *testing.T) {
 	m := newModel(4 * ms)
 	newTable(ms, ms).feed(m, refit-1, 1, 10)
-	assert.Zero(t, m.groupSize())
+	assert.Equal(t, executor.GroupSize{Keys: firstSize}, m.groupSize())
 	newTable(ms, ms).feed(m, 1, 1, 10)
-	assert.NotZero(t, m.groupSize())
+	assert.NotEqual(t, executor.GroupSize{Keys: firstSize}, m.groupSize())
+}
+
+// What few reads say of groups of the first size: nothing stays as it is, unless it is slow.
+func TestFewReadsEndTheFirstSizeOnlyWhereItIsSlow(t *testing.T) {
+	for name, c := range map[string]struct {
+		statement, key time.Duration
+		want           func(t assert.TestingT, keys int)
+	}{
+		"cheap keys": {2 * ms, 50 * time.Microsecond, func(t assert.TestingT, keys int) { assert.GreaterOrEqual(t, keys, firstSize) }},
+		"dear keys":  {700 * time.Microsecond, time.Millisecond, func(t assert.TestingT, keys int) { assert.Zero(t, keys) }},
+		"keys of a pausing node": {700 * time.Microsecond, 200 * time.Microsecond,
+			func(t assert.TestingT, keys int) { assert.Zero(t, keys) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, of := newModel(usualBudget), newTable(c.statement, c.key)
+			for range 2 * window / refit {
+				of.feed(m, refit, 17, 25)
+				c.want(t, m.groupSize().Keys)
+			}
+		})
+	}
+}
+
+// Nodes that have just been started are slow whatever their keys cost.
+func TestSlowKeysAreDoubtedUntilTheirCostIsCertain(t *testing.T) {
+	// serve returns the reads it took until groups are large again, or a whole window.
+	serve := func(of *table, explores bool) (reads int) {
+		m := newModel(usualBudget)
+		of.feed(m, refit, 17, 25)
+		assert.Zero(t, m.groupSize().Keys, "they are slow")
+		assert.True(t, m.doubted.Load())
+		for reads = refit; reads < window-refit && m.groupSize().Keys == 0 && m.doubted.Load(); reads++ {
+			if explores && m.planned().Keys == firstSize {
+				of.feed(m, 1, 17, 25)
+			} else {
+				of.feed(m, 1, 10, 10)
+			}
+		}
+		return reads
+	}
+	assert.Less(t, serve(newTable(8*ms, 80*time.Microsecond), true), window-refit)
+	assert.GreaterOrEqual(t, serve(newTable(8*ms, 80*time.Microsecond), false), window-refit, "control: reads of one size tell nothing")
+	assert.Less(t, serve(newTable(700*time.Microsecond, time.Millisecond), true), window-refit, "dear keys are no longer doubted")
+	m := newModel(usualBudget)
+	newTable(700*time.Microsecond, time.Millisecond).feed(m, window, 1, 25)
+	assert.Zero(t, m.planned().Keys)
+	assert.False(t, m.doubted.Load())
+}
+
+// Where no host is ever alone, the fastest reads tell of dear keys.
+func TestReadsThatMeetOthersTellOfDearKeysAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		key  time.Duration
+		want int
+	}{"cheap": {50 * time.Microsecond, firstSize}, "dear": {time.Millisecond, 0}} {
+		t.Run(name, func(t *testing.T) {
+			m, of := newModel(usualBudget), newTable(700*time.Microsecond, c.key)
+			for range firstReads {
+				r := of.read(20 + of.rng.IntN(6))
+				r.took += time.Duration(of.rng.IntN(30)) * ms // in the queue
+				m.meets(r)
+			}
+			assert.Equal(t, c.want, m.groupSize().Keys)
+			assert.Zero(t, m.groupSize().KeyCost, "nothing is known of what they cost")
+		})
+	}
 }
 
 // Reads of one size, or of none but slow hosts, do not forget what a statement costs.

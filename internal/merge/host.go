@@ -2,6 +2,7 @@ package merge
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -182,12 +183,21 @@ func (h *host) end(s *sending, now int64) {
 // answered takes note that the read has returned results.
 func (s *sending) answered(results []partition.Result) {
 	for i := range results {
-		s.bytes += results[i].Bytes
+		s.bytes += bytesOf(&results[i])
 	}
 	s.host.mu.Lock()
 	defer s.host.mu.Unlock()
 	s.good = true
 	s.host.learn(s)
+}
+
+// bytesOf is how many bytes a key has for the size of later statements. One that is too large is
+// as much as a statement may return, though none of it came.
+func bytesOf(r *partition.Result) int {
+	if r.Status == partition.TooLarge && !errors.Is(r.Err, executor.ErrCrowded) {
+		return max(r.Bytes, maxBytes)
+	}
+	return r.Bytes
 }
 
 // learn takes how a read has fared, once it is settled and has returned results: the time

@@ -284,6 +284,37 @@ func TestStatementsHaveAMostOfKeysAndBytes(t *testing.T) {
 	})
 }
 
+func TestKeysThatAreTooLargeShareNoStatement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 1)
+		b.ask(t.Context(), nil, 1)
+		sent := b.node.next(t)
+		sent.then = func(*executor.SubQuery) []partition.Result {
+			return []partition.Result{partition.Unanswered(reasons.TooManyBytes, errTooManyBytes)}
+		}
+		b.ask(t.Context(), nil, 2)
+		b.ask(t.Context(), nil, 3)
+		b.ask(t.Context(), nil, 4)
+		b.ask(t.Context(), nil, 5)
+		sent.end <- nil
+		sent = b.node.next(t)
+		assert.Len(t, sent.Keys, 4, "what waits goes on before the answer has been looked at")
+		b.ask(t.Context(), nil, 6)
+		b.ask(t.Context(), nil, 7)
+		sent.then = func(q *executor.SubQuery) []partition.Result {
+			return slices.Repeat([]partition.Result{partition.Unanswered(reasons.TooManyBytes, errTooManyBytes)}, len(q.Keys))
+		}
+		synctest.Wait()
+		sent.end <- nil
+		for range 2 {
+			sent = b.node.next(t)
+			assert.Len(t, sent.Keys, 1, "each partition fills an answer by itself")
+			sent.end <- nil
+		}
+		synctest.Wait()
+	})
+}
+
 func TestAContextEndsItsOwnPartOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, 1)

@@ -18,8 +18,13 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// maxAnswer is the largest answer taken, in bytes.
-const maxAnswer = 256 << 20
+const (
+	// maxAnswer is the largest answer taken, in bytes.
+	maxAnswer = 256 << 20
+	// streamWindow and connWindow are the bytes of flow control of the client in api/qosproxy.
+	streamWindow = 1 << 20
+	connWindow   = 4 << 20
+)
 
 // grpcTarget asks a proxy over gRPC.
 type grpcTarget struct {
@@ -36,7 +41,10 @@ func (o *Open) newGRPC(tls credentials.TransportCredentials, encoding qosproxyv1
 	if tls == nil {
 		tls = insecure.NewCredentials()
 	}
-	options := []grpc.DialOption{grpc.WithTransportCredentials(tls), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer))}
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(tls), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow),
+	}
 	if o.Token != "" {
 		options = append(options, grpc.WithPerRPCCredentials(bearer(o.Token)))
 	}

@@ -62,6 +62,7 @@ func TestTargetingIsJudgedByWhatWasMeasured(t *testing.T) {
 		flatRun(bench.ProxyGRPC, few, 1), flatRun(bench.ProxyGRPCCQL, few, 1), flatRun(bench.ProxyHTTP, few, 1), flatRun(bench.ProxyGRPC, many, 1),
 		flatRun(bench.ProxyGRPC, atOwners, 1), flatRun(bench.ProxyGRPC, steady, 1), flatRun(bench.ProxyGRPC, alone, 1), flatRun(bySocket, alone, 1),
 		flatRun(bench.ProxyGRPC, clustered, 1), flatRun(bench.ProxyGRPC, twoColumns, 1), flatRun(bench.ProxyGRPC, climbing, 1),
+		flatRun(bench.ProxyGRPC, clusteredAtRate, 1), flatRun(bench.ProxyGRPC, twoColumnsAtRate, 1), flatRun(bench.ProxyGRPC, primaryKeyAtRate, 1),
 	}
 	others := func(v float64) []report.Run {
 		return []report.Run{
@@ -69,6 +70,7 @@ func TestTargetingIsJudgedByWhatWasMeasured(t *testing.T) {
 			flatRun(bench.Cover, many, v), flatRun(reference, atOwners, v), flatRun(bench.InUnpaged, steady, v),
 			flatRun(bench.Cover, alone, v), flatRun(bench.Grouped, alone, v), flatRun(bench.Cover, clustered, v), flatRun(bench.Cover, twoColumns, v),
 			flatRun(bench.InUnpaged, climbing, 1/v), flatRun(bench.In, climbing, 1/v),
+			flatRun(bench.Cover, clusteredAtRate, v), flatRun(bench.Cover, twoColumnsAtRate, v), flatRun(partitioned, primaryKeyAtRate, v),
 		}
 	}
 	judged := func(runs []report.Run) (held, missed []string) {
@@ -84,7 +86,7 @@ func TestTargetingIsJudgedByWhatWasMeasured(t *testing.T) {
 		return held, missed
 	}
 	held, missed := judged(slices.Concat(proxies, others(10)))
-	assert.Len(t, held, 17)
+	assert.Len(t, held, 20)
 	assert.Len(t, missed, 3, "the proxy's own CPU is as before")
 	for _, claim := range missed {
 		assert.True(t, strings.HasPrefix(claim, "CPU of the proxy"), claim)

@@ -53,6 +53,12 @@ const (
 	primaryKey = "full primary keys, 4 callers"
 	climbing   = "capacity"
 	idle       = "idle proxy"
+
+	// The same at one rate for all contenders. In a closed loop the proxy takes CPU of the nodes,
+	// which answer fewer lookups then, and a node spends more on each the fewer there are.
+	clusteredAtRate  = "four rows a key, 120 lookups/s"
+	twoColumnsAtRate = "key of two columns, 120 lookups/s"
+	primaryKeyAtRate = "full primary keys, 120 lookups/s"
 )
 
 // Contenders that differ from others of the same target and condition.
@@ -76,9 +82,9 @@ var targetingParts = []part{
 	{[]string{atQuorum}, targetingAtQuorum},
 	{[]string{steady}, targetingSteady},
 	{[]string{alone}, targetingAlone},
-	{[]string{clustered}, targetingTable("orders", clustered)},
-	{[]string{twoColumns}, targetingTable("accounts", twoColumns)},
-	{[]string{primaryKey}, targetingRows},
+	{[]string{clustered, clusteredAtRate}, targetingTable("orders", clustered, clusteredAtRate)},
+	{[]string{twoColumns, twoColumnsAtRate}, targetingTable("accounts", twoColumns, twoColumnsAtRate)},
+	{[]string{primaryKey, primaryKeyAtRate}, targetingRows},
 	{[]string{climbing}, targetingCapacity},
 	{[]string{idle}, func(ctx context.Context, _ *Lab, s *Site, r *report.Report) error { return s.footprint(ctx, r) }},
 }
@@ -234,13 +240,25 @@ func targetingAlone(ctx context.Context, lab *Lab, s *Site, r *report.Report) er
 	return lab.run(ctx, r, lab.comparison(bench.Load{Concurrency: 1}), contenders...)
 }
 
-// targetingTable measures the table of another profile.
-func targetingTable(name, condition string) func(context.Context, *Lab, *Site, *report.Report) error {
+// The load of four callers, and one that leaves the machine room.
+var (
+	fourCallers = bench.Load{Concurrency: 4}
+	oneRate     = bench.Load{Rate: 120}
+)
+
+// targetingTable measures the table of another profile, with four callers and at one rate.
+func targetingTable(name, condition, atRate string) func(context.Context, *Lab, *Site, *report.Report) error {
 	return func(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
 		if err := s.ensure(ctx, profile(name), 3); err != nil {
 			return err
 		}
-		return lab.compare(ctx, s, r, lab.comparison(bench.Load{Concurrency: 4}), "LOCAL_ONE", condition, bench.Cover, bench.ProxyGRPC, bench.Single)
+		d, err := s.driver(ctx, "consistency: LOCAL_ONE")
+		if err != nil {
+			return err
+		}
+		return errors.Join(
+			lab.run(ctx, r, lab.comparison(fourCallers), d.Contenders(condition, bench.Cover, bench.ProxyGRPC, bench.Single)...),
+			lab.run(ctx, r, lab.comparison(oneRate), d.Contenders(atRate, bench.Cover, bench.ProxyGRPC)...))
 	}
 }
 
@@ -260,8 +278,11 @@ func targetingRows(ctx context.Context, lab *Lab, s *Site, r *report.Report) err
 	if err != nil {
 		return err
 	}
-	contenders := append(named(partitioned, partitions.Contenders(primaryKey, bench.Cover)), rows.Contenders(primaryKey, bench.ProxyGRPC)...)
-	return lab.run(ctx, r, lab.comparison(bench.Load{Concurrency: 4}), contenders...)
+	at := func(condition string, load bench.Load) error {
+		contenders := append(named(partitioned, partitions.Contenders(condition, bench.Cover)), rows.Contenders(condition, bench.ProxyGRPC)...)
+		return lab.run(ctx, r, lab.comparison(load), contenders...)
+	}
+	return errors.Join(at(primaryKey, fourCallers), at(primaryKeyAtRate, oneRate))
 }
 
 func targetingCapacity(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
@@ -318,10 +339,15 @@ func judgeTargeting(r *report.Report) {
 	atMost(r, "p99, proxy-grpc / cover, 16 callers", 1, find(r, bench.ProxyGRPC, many), report.P99, find(r, bench.Cover, many), report.P99)
 	atMost(r, "cluster CPU per lookup, proxy-grpc at NODE_LOCAL / in-unpaged, 16 callers", 1.0/4,
 		find(r, bench.ProxyGRPC, atOwners), report.CassandraCPU, find(r, reference, atOwners), report.CassandraCPU)
-	clusterCPU(r, "proxy-grpc / cover, four rows a key", 1.15, bench.Cover, clustered)
-	clusterCPU(r, "proxy-grpc / cover, key of two columns", 1.2, bench.Cover, twoColumns)
-	atMost(r, "cluster CPU per lookup, proxy-grpc by full primary key / cover of the partitions", 1.3,
-		find(r, bench.ProxyGRPC, primaryKey), report.CassandraCPU, find(r, partitioned, primaryKey), report.CassandraCPU)
+	for _, condition := range []string{clustered, clusteredAtRate} {
+		clusterCPU(r, "proxy-grpc / cover, "+condition, 1.15, bench.Cover, condition)
+	}
+	for _, condition := range []string{twoColumns, twoColumnsAtRate} {
+		clusterCPU(r, "proxy-grpc / cover, "+condition, 1.2, bench.Cover, condition)
+	}
+	for _, condition := range []string{primaryKey, primaryKeyAtRate} {
+		clusterCPU(r, "proxy-grpc / cover of the partitions, "+condition, 1.3, partitioned, condition)
+	}
 	clusterCPU(r, "proxy-grpc / in-unpaged, 60 lookups/s", 1, bench.InUnpaged, steady)
 	atMost(r, "p50, proxy-grpc / in-unpaged, 60 lookups/s", 1, find(r, bench.ProxyGRPC, steady), report.P50, find(r, bench.InUnpaged, steady), report.P50)
 	capacity := func(limit float64, target string) {
