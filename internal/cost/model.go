@@ -80,8 +80,9 @@ type model struct {
 	count int
 	// statement and key are the costs in seconds.
 	statement, key float64
-	// keyError is the standard error of key, infinite while sizes are equal, and middle the keys of a read of which the time is
-	// known best: what a key is taken for more, a statement is for less by as many.
+	// keyError is the standard error of key, infinite while sizes are equal, and middle the keys
+	// of a read of which the time is known best: what a key is taken for more, a statement is
+	// taken for less by as many.
 	keyError, middle float64
 	// met are the seconds a key of reads that met others, until something is known.
 	met []float64
