@@ -100,6 +100,21 @@ type suite struct {
 	other   atomic.Int64    // keys answered from others, by the first contender
 	failed  [3]atomic.Int64
 	unknown atomic.Int64 // writes
+
+	mu sync.Mutex
+	// reasons are how many keys of the first contender failed, by table and reason.
+	reasons map[string]int
+}
+
+// fail counts keys that were not answered.
+func (s *suite) fail(contender int, tab *table, reason string, keys int) {
+	s.failed[contender].Add(int64(keys))
+	if contender != 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reasons[tab.name+" "+reason] += keys
 }
 
 func (s *suite) now() time.Duration { return time.Since(s.start) }
@@ -110,7 +125,7 @@ func TestQuorumReads(t *testing.T) {
 	if *binary == "" {
 		t.Skip("boots a cluster: make check-quorum")
 	}
-	s := &suite{t: t, tables: tables(), start: time.Now()}
+	s := &suite{t: t, tables: tables(), start: time.Now(), reasons: map[string]int{}}
 	s.boot()
 	ctx, stop := context.WithCancel(t.Context())
 	var load sync.WaitGroup
@@ -254,14 +269,14 @@ func (s *suite) reads(ctx context.Context, contender int, client *qosproxy.Clien
 		end := s.now()
 		if err != nil {
 			if ctx.Err() == nil {
-				s.failed[contender].Add(keysPerLookup)
+				s.fail(contender, tab, "whole lookups", keysPerLookup)
 			}
 			continue
 		}
 		for i, r := range answer.All() {
 			rows, err := r.Rows()
 			if err != nil {
-				s.failed[contender].Add(1)
+				s.fail(contender, tab, fmt.Sprintf("%v %v", r.Status(), r.Reason()), 1)
 				continue
 			}
 			var found [2]int64
@@ -430,6 +445,7 @@ func (s *suite) judge(outcomes map[string]float64) {
 	t := s.t
 	t.Logf("%d keys read of compared tables (%s), %d of others; %d failed; %d writes of unknown outcome",
 		s.read[0].Load(), shares(outcomes), s.other.Load(), s.failed[0].Load(), s.unknown.Load())
+	t.Logf("failed: %v", s.reasons)
 	total := 0.0
 	for _, n := range outcomes {
 		total += n
