@@ -687,7 +687,7 @@ func TestReplicasAreNotAskedWhileThatDoesNotPay(t *testing.T) {
 	s.CountQuorum(quorum.Ring, 5000)
 	assert.True(t, s.QuorumPays(), "keys that were not asked say nothing")
 	for range rereadMemory {
-		s.quorum.add(quorum.Mismatched, 1)
+		s.quorum.add(quorum.Absent, 1)
 	}
 	assert.InDelta(t, 0.63, s.QuorumAgain(), 0.01)
 	tries := 0
@@ -701,6 +701,23 @@ func TestReplicasAreNotAskedWhileThatDoesNotPay(t *testing.T) {
 		s.quorum.add(quorum.Matched, 1)
 	}
 	assert.True(t, s.QuorumPays())
+}
+
+// A key that differs costs three times as much as one that is absent.
+func TestAFewKeysThatDifferDoNotPay(t *testing.T) {
+	for outcome, pays := range map[quorum.Outcome]bool{quorum.Mismatched: false, quorum.Absent: true} {
+		s := new(TableState)
+		s.tableMemory = new(tableMemory)
+		for i := range 5 * rereadMemory {
+			if i%5 == 0 {
+				s.quorum.add(outcome, 1)
+			} else {
+				s.quorum.add(quorum.Matched, 1)
+			}
+		}
+		assert.InDelta(t, 0.2, s.QuorumAgain(), 0.01)
+		assert.Equal(t, pays, s.QuorumPays(), outcome)
+	}
 }
 
 func TestEachLateReplicaOfAQuorumIsHedged(t *testing.T) {
