@@ -223,7 +223,7 @@ func (d *screen) hosts() {
 		s := stateOrder[stateRank(h.State)]
 		g.add(cellText{text: clean(h.Address)}, cellText{text: clean(h.DC + " " + h.Rack)},
 			cellText{text: s.sign + " " + clean(strings.ReplaceAll(string(h.State), "_", " ")), colour: s.colour},
-			cellText{text: strconv.Itoa(h.InflightKeys)}, cellText{text: fmt.Sprintf("%d/%d", h.Statements, h.StatementLimit)},
+			cellText{text: strconv.Itoa(h.InflightKeys)}, cellText{text: strconv.Itoa(h.Statements)},
 			cellText{text: strconv.Itoa(h.Waiting), colour: when(h.Waiting > 0, terminal.Yellow)},
 			cellText{text: figure(d.hostRate(h.Address, func(h *status.Host) int64 { return h.StatementKeys }) /
 				d.hostRate(h.Address, func(h *status.Host) int64 { return h.StatementsSent }))},

@@ -45,7 +45,7 @@ func watched(at time.Duration) *status.Snapshot {
 	for i, state := range []status.HostState{"healthy", "ejected", "slow_start", "remote", "of a later version"} {
 		s.Hosts = append(s.Hosts, status.Host{Address: fmt.Sprintf("10.0.0.%d:9042", i+1), DC: "dc1", Rack: "r1", Share: .2, State: state,
 			InflightKeys: i, SubQueries: n, HedgedAway: n / 10, LatencyMS: 2.5,
-			Statements: 2 * i, StatementLimit: 3 * i, Waiting: 7 * i, StatementsSent: n, StatementKeys: 23 * n})
+			Statements: 2 * i, Waiting: 7 * i, StatementsSent: n, StatementKeys: 23 * n})
 	}
 	return s
 }
@@ -103,7 +103,7 @@ func TestTopShowsWhatIsSharedAt80Columns(t *testing.T) {
 	text := strings.Join(h.draw(80, 0, false), "\n")
 	assert.Regexp(t, `HOST .* KEYS  STMTS  WAIT  K/STMT   LAT  OLDEST`, text)
 	assert.Regexp(t, `\n +ms      ms`, text, "units below the names")
-	assert.Regexp(t, `10\.0\.0\.3:9042 .*  2  +4/6  +14  +23\.0  +2\.50  `, text)
+	assert.Regexp(t, `10\.0\.0\.3:9042 .*  2  +4  +14  +23\.0  +2\.50  `, text)
 }
 
 func TestTopLeavesOutColumnsThatNobodyFills(t *testing.T) {

@@ -143,7 +143,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	a.meter.SetBudgets(groupBudgets(a.started))
 	registry.MustRegister(a.meter)
 	if a.merge, err = merge.New(merge.Config{
-		Reader: a.meter, Expected: a.meter.Expected, Ring: a.cluster.Ring, Registerer: registry, Incidents: a.incidents,
+		Reader: a.meter, Costs: a.meter.Costs, Ring: a.cluster.Ring, Registerer: registry, Incidents: a.incidents,
 	}); err != nil {
 		return fmt.Errorf("register the metrics of statements: %w", err)
 	}

@@ -187,7 +187,7 @@ func fillHost(host *status.Host, now *executor.HostHealth, q merge.Queue) {
 	host.InflightKeys, host.InflightSubQueries = now.InflightKeys, now.InflightSubQueries
 	host.LatencyMS, host.OldestMS = millis(now.Latency), millis(now.OldestOutstanding)
 	host.Failures, host.ProbeInMS = now.Failures, millis(now.ProbeIn)
-	host.Statements, host.StatementLimit, host.Waiting = q.InFlight, q.Limit, q.Waiting
+	host.Statements, host.Waiting = q.InFlight, q.Waiting
 	host.StatementsSent, host.StatementKeys = q.Sent, q.SentKeys
 	host.SubQueries, host.Hedges, host.HedgedAway = now.SubQueries, now.Hedges, now.HedgedAway
 }

@@ -62,7 +62,7 @@ func statusJSON(t *testing.T) []byte {
 		OldestOutstanding: 812 * time.Millisecond, Failures: 1, ProbeIn: 1500 * time.Millisecond, SubQueries: 900, Hedges: 4, HedgedAway: 30,
 	}}
 	queue := func(string) (merge.Queue, bool) {
-		return merge.Queue{Limit: 8, InFlight: 3, Waiting: 5, Sent: 700, SentKeys: 18000}, true
+		return merge.Queue{InFlight: 3, Waiting: 5, Sent: 700, SentKeys: 18000}, true
 	}
 	window := status.Window{Count: 1200, P50MS: 3.2, P95MS: 9.8, P99MS: 18.4, P999MS: 61.2, MaxMS: 140, Ratio: 0.9991, BurnRate: 0.02}
 	table := tableSLA{

@@ -85,15 +85,13 @@ func (m *Meter) GroupSize(q *executor.Query) executor.GroupSize {
 	return executor.GroupSize{Keys: firstSize}
 }
 
-// Expected returns how long a host that has nothing else in flight takes for so many keys of
-// a query; false until enough answers were seen.
-func (m *Meter) Expected(q *executor.Query, keys int) (time.Duration, bool) {
-	of := (*m.models.Load())[kindOf(q)]
-	if of == nil {
-		return 0, false
+// Costs returns what is known of a query, as GroupSize does, but for groups that are larger now
+// and then.
+func (m *Meter) Costs(q *executor.Query) executor.GroupSize {
+	if of := (*m.models.Load())[kindOf(q)]; of != nil {
+		return of.groupSize()
 	}
-	size := of.groupSize()
-	return size.StatementCost + time.Duration(keys)*size.KeyCost, size.KeyCost > 0
+	return executor.GroupSize{Keys: firstSize}
 }
 
 // GroupSizes returns those that are known, by keyspace.table. Of a table that is read at

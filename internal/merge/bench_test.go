@@ -14,8 +14,8 @@ import (
 
 func instant(tb testing.TB) *Reader {
 	tb.Helper()
-	results := make([]partition.Result, maxKeys)
-	r, err := New(Config{Expected: expected, Reader: executor.ReaderFunc(
+	results := make([]partition.Result, 16*10)
+	r, err := New(Config{Costs: costs, Reader: executor.ReaderFunc(
 		func(_ context.Context, q *executor.SubQuery) ([]partition.Result, error) {
 			q.Settled()
 			return results[:len(q.Keys)], nil
@@ -41,11 +41,9 @@ func BenchmarkIdle(b *testing.B) {
 	}
 }
 
-// BenchmarkSixteenCallers is what it takes for sixteen callers of one host, which has one
-// statement in-flight.
+// BenchmarkSixteenCallers is what it takes for sixteen callers of one host.
 func BenchmarkSixteenCallers(b *testing.B) {
 	r := instant(b)
-	limitOfOne(&r.policies)
 	b.ReportAllocs()
 	var all sync.WaitGroup
 	for range 16 {

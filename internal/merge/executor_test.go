@@ -15,6 +15,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/hedge"
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
 	"github.com/qosproxy/qosproxy/internal/ring"
@@ -58,9 +59,11 @@ func TestLookupsSurviveASharedRead(t *testing.T) {
 					q.Settled()
 					return answer(q), nil
 				})
-				reader, err := New(Config{Reader: node, Expected: expected})
+				reader, err := New(Config{Reader: node, Costs: costs})
 				require.NoError(t, err)
-				limitOfOne(&reader.policies)
+				known := &executor.SubQuery{Query: newQuery(), Host: hosts[0], Keys: []partition.Key{newKey(0)}, Settled: func() {}}
+				_, err = reader.Read(t.Context(), known)
+				require.NoError(t, err)
 				e := executor.New(executor.Config{Reader: reader, Ring: func() *ring.Ring { return r }})
 				defer e.Close()
 				var all sync.WaitGroup
@@ -74,7 +77,7 @@ func TestLookupsSurviveASharedRead(t *testing.T) {
 						req.Ranges = append(req.Ranges, 0)
 					}
 					all.Go(func() {
-						ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+						ctx, cancel := context.WithTimeout(as(t.Context(), identity.Batch), 100*time.Millisecond)
 						defer cancel()
 						start := time.Now()
 						results := make([]partition.Result, len(req.Keys))

@@ -15,13 +15,21 @@ import (
 )
 
 const (
-	// maxKeys is the most keys of a shared statement. Larger ones save nothing: a
-	// statement then costs a node a thirtieth of what its keys do.
-	maxKeys = 200
+	// longestWait is for how long a sub-query waits at most, and straggler after how long nobody
+	// waits for a read any more, both in the time that reads of the table take at the host. Batch
+	// work waits for as long as there is a read that is none.
+	longestWait, straggler = 0.5, 4
+	// enoughKeys is how many keys that wait go at once. A statement then costs a node a tenth of
+	// what its keys do; where it costs less relative to them, fewer keys are enough:
+	// enoughStatements is how many times what a statement takes they take.
+	enoughKeys, enoughStatements = 75, 10
 	// maxBytes is how many bytes of cells a shared statement should return at most: half of
 	// what a node is asked for at a time without pages, which are read one key after
 	// the other.
 	maxBytes = 1 << 20
+	// urgent is for how long after other work was asked of a host batch work goes there one
+	// statement at a time, whatever waits.
+	urgent = time.Second
 )
 
 // host is what one host has in-flight, and what waits for it.
@@ -31,24 +39,21 @@ type host struct {
 	sent, sentKeys atomic.Int64
 
 	mu sync.Mutex
-	// inFlight are the reads that the host has not settled; counted is how many of them are
-	// not overdue.
+	// inFlight are the reads that the host has not settled.
 	inFlight []*sending
-	counted  int
-	// queue is ordered: what goes first is first.
+	// queue has what waits, in the order in which it was asked.
 	queue []*waiter
-	limit limiting
-	// usual is how reads have fared, relative to what was expected of them.
-	usual spread
-	// bytes are those of a key's rows, by keyspace and table.
-	bytes map[[2]string]float64
+	// urgentUntil is until when batch work goes one statement at a time.
+	urgentUntil int64
+	// tables has what reads of a table are like, by keyspace and name.
+	tables map[[2]string]usual
 	// alarm looks again when something in-flight is overdue, at alarmAt.
 	alarm   *time.Timer
 	alarmAt int64
 }
 
 func newHost(r *Reader) *host {
-	return &host{reader: r, limit: r.policies.limit(), bytes: make(map[[2]string]float64)}
+	return &host{reader: r, tables: make(map[[2]string]usual)}
 }
 
 // idle reports whether nothing is in-flight.
@@ -58,187 +63,13 @@ func (h *host) idle() bool {
 	return len(h.inFlight)+len(h.queue) == 0
 }
 
-// sending is one read as the host has it.
-type sending struct {
-	host *host
-	// parts are whom Settled is told; query is what the next reader is given.
-	query executor.SubQuery
-	parts []*waiter
-	told  func()
-
-	sentAt, overdueAt int64
-	// subQueries are how many it is of that were not overtaken, at least 1, and waited is how
-	// long they have waited in all.
-	subQueries int
-	waited     int64
-	expected   time.Duration
-	// overdue is set once it does not count any more.
-	overdue bool
-	// settled is set once the host has settled it, at settledAt; good once the reader has
-	// returned results.
-	settled, good bool
-	settledAt     int64
-	bytes         int
-}
-
-// free reports whether another read may be sent. The mutex is held.
-func (h *host) free(now int64) bool {
-	if h.counted < h.limit.most() {
-		return true
-	}
-	for _, s := range h.inFlight {
-		if !s.overdue && s.overdueAt <= now {
-			s.overdue = true
-			h.counted--
-		}
-	}
-	return h.counted < h.limit.most()
-}
-
-// start counts a read of so many keys as in-flight, of sub-queries that were asked at such
-// times. The mutex is held.
-func (h *host) start(q *executor.Query, keys int, now int64, parts ...*waiter) *sending {
-	s := &sending{host: h, sentAt: now}
-	for _, w := range parts {
-		if !w.overtaken {
-			s.subQueries++
-			s.waited += now - w.askedAt
-		}
-	}
-	s.subQueries = max(s.subQueries, 1)
-	if f := h.reader.cfg.Expected; f != nil {
-		if expected, ok := f(q, keys); ok {
-			s.expected = expected
-		}
-	}
-	s.overdueAt = now + int64(h.reader.policies.overdue(&h.usual, s.expected))
-	h.inFlight = append(h.inFlight, s)
-	h.counted++
-	h.limit.sent(h.counted)
-	return s
-}
-
-// pass sends a sub-query as it is.
-func (s *sending) pass(ctx context.Context, q *executor.SubQuery) (results []partition.Result, err error) {
-	s.told = q.Settled
-	s.query = *q
-	s.query.Settled = s.settle
-	panics := true
-	defer func() {
-		if panics { // for whom it concerns, which is the caller alone
-			s.settle()
-		}
-	}()
-	results, err = s.perform(ctx)
-	panics = false
-	return results, err
-}
-
-// perform asks the host.
-func (s *sending) perform(ctx context.Context) ([]partition.Result, error) {
-	r := s.host.reader
-	r.metrics.observe(s.query.Query, len(s.query.Keys))
-	s.host.sent.Add(1)
-	s.host.sentKeys.Add(int64(len(s.query.Keys)))
-	results, err := r.cfg.Reader.Read(ctx, &s.query)
-	if err == nil {
-		s.answered(results)
-	}
-	return results, err
-}
-
-// settle is the Settled of the read: the host may be sent another.
-func (s *sending) settle() {
-	h := s.host
-	h.mu.Lock()
-	if s.settled {
-		h.mu.Unlock()
-		return
-	}
-	now := h.reader.now()
-	h.end(s, now)
-	h.limit.took(s.subQueries, time.Duration(int64(s.subQueries)*(now-s.sentAt)+s.waited), time.Duration(s.subQueries)*s.expected)
-	h.dispatch(now)
-	h.mu.Unlock()
-	if s.told != nil {
-		s.told()
-	}
-	for _, w := range s.parts {
-		w.query.Settled()
-	}
-}
-
-// end takes a read out of those in-flight. The mutex is held.
-func (h *host) end(s *sending, now int64) {
-	s.settled, s.settledAt = true, now
-	if i := slices.Index(h.inFlight, s); i >= 0 {
-		h.inFlight = slices.Delete(h.inFlight, i, i+1)
-	}
-	if !s.overdue {
-		h.counted--
-	}
-	h.learn(s)
-}
-
-// answered takes note that the read has returned results.
-func (s *sending) answered(results []partition.Result) {
-	for i := range results {
-		s.bytes += bytesOf(&results[i])
-	}
-	s.host.mu.Lock()
-	defer s.host.mu.Unlock()
-	s.good = true
-	s.host.learn(s)
-}
-
-// bytesOf is how many bytes a key has for the size of later statements. One that is too large is
-// as much as a statement may return, though none of it came.
-func bytesOf(r *partition.Result) int {
-	if r.Status == partition.TooLarge && !errors.Is(r.Err, executor.ErrCrowded) {
-		return max(r.Bytes, maxBytes)
-	}
-	return r.Bytes
-}
-
-// learn takes how a read has fared, once it is settled and has returned results: the time
-// of a failure says nothing, and neither does that of one that was given up. The mutex is held.
-func (h *host) learn(s *sending) {
-	if !s.settled || !s.good {
-		return
-	}
-	h.weigh(s.query.Query, len(s.query.Keys), s.bytes)
-	if s.expected > 0 {
-		h.usual.add(float64(s.settledAt-s.sentAt) / float64(s.expected))
-	}
-}
-
-// weigh takes how many bytes came for so many keys. The mutex is held.
-func (h *host) weigh(q *executor.Query, keys, bytes int) {
-	name := [2]string{q.Table.Keyspace, q.Table.Name}
-	x := float64(bytes) / float64(max(keys, 1))
-	if known, ok := h.bytes[name]; ok {
-		x = known + gain*(x-known)
-	}
-	h.bytes[name] = x
-}
-
-// most is how many keys a shared statement may have. The mutex is held.
-func (h *host) most(q *executor.Query) int {
-	known := h.bytes[[2]string{q.Table.Keyspace, q.Table.Name}]
-	return int(min(maxKeys, maxBytes/max(known, 1)))
-}
-
 // waiter is a sub-query that waits, or a participant of a shared read.
 type waiter struct {
 	ctx      context.Context //nolint:containedctx // of one call of Read, which waits
 	query    *executor.SubQuery
-	share    bool
-	askedAt  int64
 	priority identity.Priority
-	deadline int64
-	// overtaken is set once a read of a higher priority was sent while this one waited: how long
-	// it waits then says nothing of the host.
-	overtaken bool
+	// until is when it waits no longer.
+	until int64
 
 	// wake receives once, when alone or shared is set and, for shared, its outcome.
 	wake   chan struct{}
@@ -255,33 +86,118 @@ type waiter struct {
 	crowded bool
 }
 
-// enqueue puts a sub-query into the queue: behind all of its priority that are due
-// before it. The mutex is held.
-func (h *host) enqueue(w *waiter) {
-	i, _ := slices.BinarySearchFunc(h.queue, w, func(a, b *waiter) int {
-		if a.priority < b.priority || a.priority == b.priority && a.deadline <= b.deadline {
-			return -1
-		}
-		return 1
+// busy reports whether a read is in-flight that the sub-query could be a part of, and that is
+// neither a straggler nor, unless it is batch work, of the same lookup. The mutex is held.
+func (h *host) busy(q *executor.SubQuery, priority identity.Priority, now int64) bool {
+	return slices.ContainsFunc(h.inFlight, func(s *sending) bool {
+		own := s.query.Query == q.Query && priority != identity.Batch
+		return s.priority == priority && !own && s.overdueAt > now && compatible(&s.query, q)
 	})
-	h.queue = slices.Insert(h.queue, i, w)
 }
 
-// dispatch sends what may be sent. The mutex is held.
+// waits reports whether a sub-query has to wait if so many keys do, its own included. The mutex
+// is held.
+func (h *host) waits(q *executor.SubQuery, priority identity.Priority, keys int, now int64) bool {
+	whatever := priority == identity.Batch && now < h.urgentUntil
+	return (whatever || keys < h.enough(q.Query)) && h.busy(q, priority, now)
+}
+
+// until is when a sub-query that is asked now waits no longer. The mutex is held.
+func (h *host) until(q *executor.SubQuery, priority identity.Priority, now int64) int64 {
+	if priority == identity.Batch {
+		return math.MaxInt64
+	}
+	return now + int64(longestWait*h.tables[tableOf(q.Query)].took)
+}
+
+// enough is how many keys of a query go at once; 0, so that none waits, if its keys may be dear.
+func (h *host) enough(q *executor.Query) int {
+	switch c := h.reader.cfg.Costs(q); {
+	case c.KeyCost > 0:
+		return int(min(enoughStatements*c.StatementCost/c.KeyCost, enoughKeys))
+	case c.Keys > 0:
+		return enoughKeys
+	}
+	return 0
+}
+
+// dispatch sends what need not wait any longer. The mutex is held.
 func (h *host) dispatch(now int64) {
-	h.send(now)
+	var held []*waiter // one of each kind
+	for i := 0; i < len(h.queue); {
+		w := h.queue[i]
+		if slices.ContainsFunc(held, w.mayJoin) {
+			i++
+			continue
+		}
+		switch keys, until := h.waiting(w); {
+		case until > now && h.waits(w.query, w.priority, keys, now):
+			held = append(held, w)
+			i++
+		default: // those before it are held
+			h.send(h.take(w), now)
+		}
+	}
+	h.setAlarm(now)
+}
+
+// mayJoin reports whether two sub-queries may go as one statement.
+func (w *waiter) mayJoin(other *waiter) bool {
+	return w.priority == other.priority && compatible(w.query, other.query)
+}
+
+// waiting is how many keys wait that may go together with a sub-query, its own included, and
+// until when at most. The mutex is held.
+func (h *host) waiting(with *waiter) (keys int, until int64) {
+	until = math.MaxInt64
+	for _, w := range h.queue {
+		if w.mayJoin(with) {
+			keys += len(w.query.Keys)
+			until = min(until, w.until)
+		}
+	}
+	return keys, until
+}
+
+// take takes a sub-query out of the queue, and those that go with it: until they are enough. The
+// mutex is held.
+func (h *host) take(first *waiter) (parts []*waiter) {
+	keys, enough, most := 0, h.enough(first.query.Query), h.mostBytes(first.query.Query)
+	h.queue = slices.DeleteFunc(h.queue, func(w *waiter) bool {
+		n := len(w.query.Keys)
+		if w != first && (keys == 0 || keys >= enough || keys+n > most || !w.mayJoin(first)) {
+			return false
+		}
+		keys += n
+		parts = append(parts, w)
+		return true
+	})
+	return parts
+}
+
+// send sends sub-queries as one statement. The mutex is held.
+func (h *host) send(parts []*waiter, now int64) {
+	if len(parts) > 1 {
+		s := newShared(h, parts, now)
+		go s.run()
+		return
+	}
+	w := parts[0]
+	w.alone = h.start(w.query, w.priority, now)
+	w.wake <- struct{}{}
+}
+
+// setAlarm has the queue looked at when somebody waits no longer, or for a read no longer. The mutex is held.
+func (h *host) setAlarm(now int64) {
 	if len(h.queue) == 0 {
 		return
 	}
-	if first := h.queue[0]; !first.overtaken {
-		h.limit.waits(time.Duration(now - first.askedAt))
-	}
-	if h.send(now); len(h.queue) == 0 { // the limit may have become larger
-		return
-	}
 	next := int64(math.MaxInt64)
+	for _, w := range h.queue {
+		next = min(next, w.until)
+	}
 	for _, s := range h.inFlight {
-		if !s.overdue {
+		if s.overdueAt > now {
 			next = min(next, s.overdueAt)
 		}
 	}
@@ -294,60 +210,12 @@ func (h *host) dispatch(now int64) {
 	h.alarmAt = next
 }
 
-// send sends what is first in the queue while there is room. The mutex is held.
-func (h *host) send(now int64) {
-	for len(h.queue) > 0 && h.free(now) {
-		parts := h.take()
-		if len(parts) == 1 {
-			w := parts[0]
-			w.alone = h.start(w.query.Query, len(w.query.Keys), now, w)
-			w.wake <- struct{}{}
-			continue
-		}
-		s := newShared(h, parts, now)
-		go s.run()
-	}
-}
-
 // ring looks whether something is overdue.
 func (h *host) ring() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.alarmAt = 0
 	h.dispatch(h.reader.now())
-}
-
-// take takes the sub-queries that go next out of the queue: the first, and those that may
-// go with it. Others of its priority go until the statement is large; later ones only as
-// far as they double its keys, for it takes longer with each. The mutex is held.
-func (h *host) take() []*waiter {
-	first := h.queue[0]
-	parts := []*waiter{first}
-	keys, most := len(first.query.Keys), h.most(first.query.Query)
-	less := 0
-	h.queue = slices.DeleteFunc(h.queue, func(w *waiter) bool {
-		n := len(w.query.Keys)
-		switch {
-		case w == first:
-			return true
-		case keys+less+n > most || !first.share || !w.share || !compatible(first.query, w.query):
-			return false
-		case w.priority == first.priority:
-			keys += n
-		case less+n > keys:
-			return false
-		default:
-			less += n
-		}
-		parts = append(parts, w)
-		return true
-	})
-	for _, lower := range [][]*waiter{parts, h.queue} {
-		for _, w := range lower {
-			w.overtaken = w.overtaken || w.priority > first.priority
-		}
-	}
-	return parts
 }
 
 // wait waits until the sub-query is answered or its context ends.
@@ -371,7 +239,7 @@ func (w *waiter) wait(h *host) ([]partition.Result, error) {
 		h.recall(w.alone)
 		return nil, executor.ErrUnsent
 	}
-	return w.alone.pass(w.ctx, w.query)
+	return w.alone.pass(w.ctx)
 }
 
 // withdraw takes a sub-query out of the queue, and reports whether it was there.
@@ -386,11 +254,31 @@ func (h *host) withdraw(w *waiter) bool {
 	return true
 }
 
-// recall ends a read that was to be sent and was not.
-func (h *host) recall(s *sending) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := h.reader.now()
-	h.end(s, now)
-	h.dispatch(now)
+// usual is what the reads of a table are like at a host, as moving averages: how long they take,
+// in nanoseconds, and how many bytes a key has. Zero is not known.
+type usual struct{ took, bytes float64 }
+
+func tableOf(q *executor.Query) [2]string { return [2]string{q.Table.Keyspace, q.Table.Name} }
+
+// mostBytes is how many keys a shared statement may have for the bytes that it returns. The
+// mutex is held.
+func (h *host) mostBytes(q *executor.Query) int {
+	return int(maxBytes / max(h.tables[tableOf(q)].bytes, 1))
+}
+
+// learn moves an average.
+func learn(average *float64, x float64) {
+	if *average == 0 {
+		*average = x
+	}
+	*average += gain * (x - *average)
+}
+
+// bytesOf is how many bytes a key has for the size of later statements. One that is too large is
+// as much as a statement may return, though none of it came.
+func bytesOf(r *partition.Result) int {
+	if r.Status == partition.TooLarge && !errors.Is(r.Err, executor.ErrCrowded) {
+		return max(r.Bytes, maxBytes)
+	}
+	return r.Bytes
 }

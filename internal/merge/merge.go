@@ -1,12 +1,11 @@
 // Package merge decides which sub-queries of different lookups go to a busy host as one
-// statement. It bounds how many of our statements a host has in-flight; what comes while
-// it has that many waits, and when an answer comes, compatible ones go together.
+// statement. While a host works on some like it, a sub-query waits for an answer of these or
+// for company, and goes together with what waits then.
 package merge
 
 import (
 	"context"
 	"maps"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,10 +24,10 @@ import (
 type Config struct {
 	// Reader asks one host; required.
 	Reader executor.Reader
-	// Expected returns how long a host that has nothing else to do takes for so many keys
-	// of a query; false while that is not known. It is called often and by several
-	// goroutines. Nil knows it of none; after how long a read is overdue is then fixed.
-	Expected func(q *executor.Query, keys int) (time.Duration, bool)
+	// Costs returns what a statement and a key of a query cost; without costs groups may have
+	// Keys, or keys may be dear if that is 0. It is called often and by several goroutines;
+	// required.
+	Costs func(*executor.Query) executor.GroupSize
 	// Ring returns the current snapshot, nil before the first. Hosts that it lacks are
 	// forgotten; a nil Ring forgets none.
 	Ring func() *ring.Ring
@@ -44,36 +43,13 @@ type Reader struct {
 	begin   time.Time
 	metrics *metrics
 	// hosts are by id; the map is never changed, but replaced.
-	hosts    atomic.Pointer[map[string]*host]
-	grow     sync.Mutex
-	policies policies
-}
-
-// policies decide how many statements a host may have in-flight.
-type policies struct {
-	// limit makes the limit of a host.
-	limit func() limiting
-	// overdue is after how long a read of which so much is expected does not count any more.
-	overdue func(usual *spread, expected time.Duration) time.Duration
-}
-
-// limiting is how many statements a host may have in-flight.
-type limiting interface {
-	// most is how many may be.
-	most() int
-	// sent is told of a statement with which so many are in-flight, waits for how long the
-	// sub-query has waited that goes next, and took of a statement that was settled: how
-	// many sub-queries it was of, the sum of the time since they were asked, and of what
-	// was to be expected of a host with nothing else to do.
-	sent(inFlight int)
-	waits(since time.Duration)
-	took(subQueries int, sum, expected time.Duration)
+	hosts atomic.Pointer[map[string]*host]
+	grow  sync.Mutex
 }
 
 // New returns a Reader. The error is that of the registerer.
 func New(cfg Config) (*Reader, error) {
-	r := &Reader{cfg: cfg, begin: time.Now(),
-		policies: policies{limit: func() limiting { return newLimiter() }, overdue: (*spread).most}}
+	r := &Reader{cfg: cfg, begin: time.Now()}
 	r.hosts.Store(&map[string]*host{})
 	r.metrics = newMetrics(r)
 	if cfg.Registerer == nil {
@@ -89,9 +65,12 @@ func (r *Reader) now() int64 { return int64(time.Since(r.begin)) }
 //
 // # Waiting
 //
-// Below the limit of its host a sub-query is passed on as it is, in this goroutine.
-// Otherwise it waits, and is sent alone or as a part of a shared read. One whose ctx ends
-// while it waits returns executor.ErrUnsent, and its Settled is not called.
+// A sub-query is passed on as it is, in this goroutine, unless its host has a read like it
+// in-flight: of the same statement and priority, of another lookup, and no straggler. Then it
+// waits until that is answered, until enough keys wait, or for half of the time that reads
+// take. Batch work waits for as long as such a read is in-flight, and however many keys wait
+// while other work is asked of the host. A sub-query whose ctx ends while it waits returns
+// executor.ErrUnsent, and its Settled is not called.
 //
 // # Sharing
 //
@@ -103,30 +82,31 @@ func (r *Reader) Read(ctx context.Context, q *executor.SubQuery) ([]partition.Re
 		r.metrics.observe(q.Query, len(q.Keys))
 		return r.cfg.Reader.Read(ctx, q)
 	}
-	return r.read(ctx, q, true)
-}
-
-// read asks the host, together with others only if share is set.
-func (r *Reader) read(ctx context.Context, q *executor.SubQuery, share bool) ([]partition.Result, error) {
-	h := r.host(q.Host)
+	h, priority := r.host(q.Host), identity.FromContext(ctx).Priority
 	h.mu.Lock()
 	now := r.now()
-	if len(h.queue) == 0 && h.free(now) {
-		s := h.start(q.Query, len(q.Keys), now)
+	if priority != identity.Batch {
+		h.urgentUntil = now + int64(urgent)
+	}
+	if !h.waits(q, priority, len(q.Keys), now) {
+		s := h.start(q, priority, now)
 		h.mu.Unlock()
-		return s.pass(ctx, q)
+		return s.pass(ctx)
 	}
-	w := &waiter{
-		ctx: ctx, query: q, share: share, askedAt: now, priority: identity.FromContext(ctx).Priority, deadline: math.MaxInt64,
-		wake: make(chan struct{}, 1),
-	}
-	if at, ok := ctx.Deadline(); ok {
-		w.deadline = int64(at.Sub(r.begin))
-	}
-	h.enqueue(w)
+	w := &waiter{ctx: ctx, query: q, priority: priority, until: h.until(q, priority, now), wake: make(chan struct{}, 1)}
+	h.queue = append(h.queue, w)
 	h.dispatch(now)
 	h.mu.Unlock()
 	return w.wait(h)
+}
+
+// readAlone asks the host without others.
+func (r *Reader) readAlone(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
+	h := r.host(q.Host)
+	h.mu.Lock()
+	s := h.start(q, identity.FromContext(ctx).Priority, r.now())
+	h.mu.Unlock()
+	return s.pass(ctx)
 }
 
 // host returns the state of a host.
@@ -161,9 +141,8 @@ func (r *Reader) ring() *ring.Ring {
 
 // Queue is what waits for one host at one moment.
 type Queue struct {
-	// Limit is how many statements may be in-flight, InFlight how many are; those that are
-	// overdue count for the second, not against the first.
-	Limit, InFlight int
+	// InFlight is how many statements are in-flight.
+	InFlight int
 	// Waiting are the sub-queries that wait.
 	Waiting int
 	// Sent are all statements that were sent since the reader knows the host, SentKeys their
@@ -179,5 +158,5 @@ func (r *Reader) Queue(id string) (Queue, bool) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Queue{Limit: h.limit.most(), InFlight: len(h.inFlight), Waiting: len(h.queue), Sent: h.sent.Load(), SentKeys: h.sentKeys.Load()}, true
+	return Queue{InFlight: len(h.inFlight), Waiting: len(h.queue), Sent: h.sent.Load(), SentKeys: h.sentKeys.Load()}, true
 }

@@ -129,17 +129,54 @@ type bench struct {
 	node   *node
 }
 
-func newBench(t *testing.T, limit int) *bench {
+func costing(statement, key time.Duration) func(*executor.Query) executor.GroupSize {
+	return func(*executor.Query) executor.GroupSize {
+		return executor.GroupSize{Keys: 25, StatementCost: statement, KeyCost: key}
+	}
+}
+
+// newBench has a statement take as long as a hundred keys, so that 75 are enough.
+func newBench(t *testing.T) *bench {
 	t.Helper()
 	n := newNode()
-	r, err := New(Config{Reader: n, Expected: func(*executor.Query, int) (time.Duration, bool) { return time.Second, true }})
+	r, err := New(Config{Reader: n, Costs: costing(100*time.Millisecond, time.Millisecond)})
 	require.NoError(t, err)
-	r.host(ring.Host{ID: "h"}).limit = fixed(limit)
 	return &bench{t, r, n}
 }
 
-// ask begins a Read.
+// newPrimed is newBench with a host of which one read is known, which took a second.
+func newPrimed(t *testing.T) *bench {
+	t.Helper()
+	b := newBench(t)
+	b.prime(10)
+	return b
+}
+
+// prime has one read take a second, of a key of so many bytes.
+func (b *bench) prime(bytes int) {
+	b.t.Helper()
+	c := b.ask(b.t.Context(), nil, 0)
+	sent := b.node.next(b.t)
+	sent.then = func(*executor.SubQuery) []partition.Result {
+		return []partition.Result{{Status: partition.Found, Bytes: bytes}}
+	}
+	time.Sleep(time.Second)
+	sent.end <- nil
+	<-c.done
+}
+
+// as is a context of a client of such a priority.
+func as(ctx context.Context, p identity.Priority) context.Context {
+	return identity.NewContext(ctx, &identity.Client{Priority: p})
+}
+
+// ask begins a Read of batch work, which waits for a single read.
 func (b *bench) ask(ctx context.Context, change func(*executor.SubQuery), keys ...int) *call {
+	return b.askAs(as(ctx, identity.Batch), change, keys...)
+}
+
+// askAs begins a Read.
+func (b *bench) askAs(ctx context.Context, change func(*executor.SubQuery), keys ...int) *call {
 	c := &call{done: make(chan struct{})}
 	c.query = executor.SubQuery{Query: newQuery(), Host: ring.Host{ID: "h", Addr: "a"}, Settled: func() { c.settled.Add(1) }}
 	for _, k := range keys {
@@ -182,14 +219,14 @@ func (b *bench) waits(c *call) {
 
 func TestWhatWaitsGoesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 1)
+		b := newPrimed(t)
 		first := b.ask(t.Context(), nil, 1, 2)
 		sent := b.node.next(t)
 		assert.Equal(t, []int{1, 2}, sent.numbers())
 		second, third, fourth := b.ask(t.Context(), nil, 3, 4), b.ask(t.Context(), nil, 4, 5, 3), b.ask(t.Context(), nil, 6)
 		b.node.none(t)
 		q, _ := b.reader.Queue("h")
-		assert.Equal(t, Queue{Limit: 1, InFlight: 1, Waiting: 3, Sent: 1, SentKeys: 2}, q)
+		assert.Equal(t, Queue{InFlight: 1, Waiting: 3, Sent: 2, SentKeys: 3}, q)
 
 		sent.end <- nil
 		b.answered(first)
@@ -205,7 +242,7 @@ func TestWhatWaitsGoesTogether(t *testing.T) {
 			assert.Equal(t, 4, c.query.Shared)
 		}
 		q, _ = b.reader.Queue("h")
-		assert.Equal(t, Queue{Limit: 1, Sent: 2, SentKeys: 6}, q)
+		assert.Equal(t, Queue{Sent: 3, SentKeys: 7}, q)
 	})
 }
 
@@ -223,17 +260,20 @@ func TestOnlyWhatIsTheSameStatementGoesTogether(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, 1)
+				b := newPrimed(t)
 				calls := []*call{b.ask(t.Context(), nil, 1)}
-				sent := b.node.next(t)
-				calls = append(calls, b.ask(t.Context(), nil, 2), b.ask(t.Context(), change, 3), b.ask(t.Context(), nil, 4))
-				for _, keys := range [][]int{{1}, {2, 4}, {3}} {
-					assert.Equal(t, keys, sent.numbers())
-					sent.end <- nil
-					if keys[0] != 3 {
-						sent = b.node.next(t)
-					}
-				}
+				first := b.node.next(t)
+				calls = append(calls, b.ask(t.Context(), nil, 2))
+				b.node.none(t)
+				calls = append(calls, b.ask(t.Context(), change, 3))
+				other := b.node.next(t)
+				assert.Equal(t, []int{3}, other.numbers(), "it waits for nothing")
+				calls = append(calls, b.ask(t.Context(), nil, 4))
+				first.end <- nil
+				both := b.node.next(t)
+				assert.Equal(t, []int{2, 4}, both.numbers())
+				other.end <- nil
+				both.end <- nil
 				for _, c := range calls {
 					b.answered(c)
 				}
@@ -241,7 +281,7 @@ func TestOnlyWhatIsTheSameStatementGoesTogether(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 1)
+		b := newPrimed(t)
 		alone := func(q *executor.SubQuery) { q.Alone = true }
 		for range 3 {
 			c := b.ask(t.Context(), alone, 1)
@@ -251,64 +291,194 @@ func TestOnlyWhatIsTheSameStatementGoesTogether(t *testing.T) {
 	})
 }
 
-func TestStatementsHaveAMostOfKeysAndBytes(t *testing.T) {
+func span(from, n int) (out []int) {
+	for i := range n {
+		out = append(out, from+i)
+	}
+	return out
+}
+
+func TestEnoughKeysWaitForNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 1)
-		keys := func(from, n int) (out []int) {
-			for i := range n {
-				out = append(out, from+i)
-			}
-			return out
+		b := newPrimed(t)
+		ctx := as(t.Context(), identity.Standard)
+		calls := []*call{b.askAs(ctx, nil, 1)}
+		sent := []*nodeRead{b.node.next(t)}
+		calls = append(calls, b.askAs(ctx, nil, span(1000, 40)...), b.askAs(ctx, nil, span(2000, 34)...))
+		b.node.none(t)
+		calls = append(calls, b.askAs(ctx, nil, 3000))
+		sent = append(sent, b.node.next(t))
+		assert.Len(t, sent[1].Keys, 75)
+		calls = append(calls, b.askAs(ctx, nil, span(4000, 75)...))
+		sent = append(sent, b.node.next(t))
+		assert.Len(t, sent[2].Keys, 75, "what is enough alone never waits")
+		calls = append(calls, b.askAs(ctx, nil, 5000))
+		for range 2 {
+			b.node.none(t)
+			sent[0].end <- nil
+			sent = sent[1:]
 		}
-		b.ask(t.Context(), nil, 1)
+		b.node.none(t)
+		sent[0].end <- nil
+		b.node.next(t).end <- nil
+		for _, c := range calls {
+			b.answered(c)
+		}
+	})
+}
+
+func TestALookupWaitsForNoneOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newPrimed(t)
+		ctx, own := as(t.Context(), identity.Standard), newQuery()
+		mine := func(q *executor.SubQuery) { q.Query = own }
+		var calls []*call
+		var sent []*nodeRead
+		for i := range 4 {
+			calls = append(calls, b.askAs(ctx, mine, i))
+			sent = append(sent, b.node.next(t))
+		}
+		calls = append(calls, b.askAs(ctx, nil, 10))
+		b.node.none(t)
+		for _, r := range sent {
+			r.end <- nil
+		}
+		b.node.next(t).end <- nil
+		for _, c := range calls {
+			b.answered(c)
+		}
+	})
+}
+
+func TestHowManyKeysAreEnough(t *testing.T) {
+	for name, tt := range map[string]struct {
+		costs executor.GroupSize
+		want  int
+	}{
+		"keys that are cheap":                {executor.GroupSize{Keys: 60, StatementCost: 200 * time.Microsecond, KeyCost: 10 * time.Microsecond}, 75},
+		"keys that are dear":                 {executor.GroupSize{StatementCost: 250 * time.Microsecond, KeyCost: time.Millisecond}, 2},
+		"costs that are not known":           {executor.GroupSize{Keys: 25}, 75},
+		"costs that are not known, but high": {executor.GroupSize{}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newPrimed(t)
+				b.reader.cfg.Costs = func(*executor.Query) executor.GroupSize { return tt.costs }
+				var calls []*call
+				var sent []*nodeRead
+				next := 0
+				ask := func(keys int) {
+					calls = append(calls, b.ask(t.Context(), nil, span(1000*next, keys)...))
+					next++
+				}
+				ask(1)
+				sent = append(sent, b.node.next(t))
+				if tt.want > 1 {
+					ask(tt.want - 1)
+					b.node.none(t)
+				}
+				ask(1)
+				last := b.node.next(t)
+				assert.Len(t, last.Keys, max(tt.want, 1))
+				for _, r := range append(sent, last) {
+					r.end <- nil
+				}
+				for _, c := range calls {
+					b.answered(c)
+				}
+			})
+		})
+	}
+}
+
+func TestStatementsHaveAMostOfBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.prime(maxBytes / 40) // so that a statement has forty keys
+		b.ask(t.Context(), nil, 2)
 		sent := b.node.next(t)
-		sent.then = func(*executor.SubQuery) []partition.Result {
-			return []partition.Result{{Status: partition.Found, Bytes: maxBytes / 100}}
+		for i := range 3 {
+			b.ask(t.Context(), nil, span(1000*(i+1), 20)...)
 		}
-		b.ask(t.Context(), nil, keys(1000, 150)...)
-		b.ask(t.Context(), nil, keys(2000, 60)...)
-		b.ask(t.Context(), nil, keys(3000, 50)...)
-		b.ask(t.Context(), nil, keys(4000, 300)...)
-		sent.end <- nil
-		sent = b.node.next(t)
-		assert.Len(t, sent.Keys, 150+50)
-		sent.end <- nil // and its keys are of 10 KiB, of which a statement has a hundred
-		synctest.Wait()
-		sent = b.node.next(t)
-		assert.Len(t, sent.Keys, 60)
-		sent.end <- nil
-		sent = b.node.next(t)
-		assert.Len(t, sent.Keys, 300)
+		for _, keys := range []int{40, 20} {
+			sent.end <- nil
+			sent = b.node.next(t)
+			assert.Len(t, sent.Keys, keys)
+			sent.then = func(q *executor.SubQuery) []partition.Result {
+				return slices.Repeat([]partition.Result{{Status: partition.Found, Bytes: maxBytes / 40}}, len(q.Keys))
+			}
+		}
 		sent.end <- nil
 		synctest.Wait()
 	})
 }
 
+// TestNobodyWaitsForLong is of hosts that do not answer: what waits goes after half of the time that
+// reads take, batch work once the read it waits for takes four times that.
+func TestNobodyWaitsForLong(t *testing.T) {
+	for priority, wait := range map[identity.Priority]time.Duration{
+		identity.Interactive: time.Second / 2, identity.Standard: time.Second / 2, identity.Batch: 4 * time.Second,
+	} {
+		t.Run(priority.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newPrimed(t)
+				ctx := as(t.Context(), priority)
+				calls := []*call{b.askAs(ctx, nil, 1)}
+				sent := b.node.next(t)
+				calls = append(calls, b.askAs(ctx, nil, 10))
+				time.Sleep(wait / 2)
+				calls = append(calls, b.askAs(ctx, nil, 20))
+				time.Sleep(wait/2 - 1)
+				b.node.none(t)
+				time.Sleep(1)
+				last := b.node.next(t)
+				assert.Equal(t, []int{10, 20}, last.numbers(), "the later one goes with the earlier")
+				sent.end <- nil
+				last.end <- nil
+				for _, c := range calls {
+					b.answered(c)
+				}
+			})
+		})
+	}
+}
+
+func TestNothingWaitsBeforeAReadIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		var calls []*call
+		for i := range 4 {
+			calls = append(calls, b.ask(t.Context(), nil, i))
+		}
+		for range calls {
+			b.node.next(t).end <- nil
+		}
+		for _, c := range calls {
+			b.answered(c)
+		}
+	})
+}
+
 func TestKeysThatAreTooLargeShareNoStatement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 1)
-		b.ask(t.Context(), nil, 1)
+		b := newBench(t)
+		c := b.ask(t.Context(), nil, 0)
 		sent := b.node.next(t)
 		sent.then = func(*executor.SubQuery) []partition.Result {
 			return []partition.Result{partition.Unanswered(reasons.TooManyBytes, errTooManyBytes)}
 		}
-		b.ask(t.Context(), nil, 2)
-		b.ask(t.Context(), nil, 3)
-		b.ask(t.Context(), nil, 4)
-		b.ask(t.Context(), nil, 5)
+		time.Sleep(time.Second)
 		sent.end <- nil
-		sent = b.node.next(t)
-		assert.Len(t, sent.Keys, 4, "what waits goes on before the answer has been looked at")
-		b.ask(t.Context(), nil, 6)
-		b.ask(t.Context(), nil, 7)
-		sent.then = func(q *executor.SubQuery) []partition.Result {
-			return slices.Repeat([]partition.Result{partition.Unanswered(reasons.TooManyBytes, errTooManyBytes)}, len(q.Keys))
+		<-c.done
+		for i := range 3 {
+			b.ask(t.Context(), nil, i+1)
 		}
-		synctest.Wait()
-		sent.end <- nil
-		for range 2 {
+		for range 3 {
 			sent = b.node.next(t)
 			assert.Len(t, sent.Keys, 1, "each partition fills an answer by itself")
+			sent.then = func(*executor.SubQuery) []partition.Result {
+				return []partition.Result{partition.Unanswered(reasons.TooManyBytes, errTooManyBytes)}
+			}
 			sent.end <- nil
 		}
 		synctest.Wait()
@@ -317,7 +487,7 @@ func TestKeysThatAreTooLargeShareNoStatement(t *testing.T) {
 
 func TestAContextEndsItsOwnPartOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 1)
+		b := newPrimed(t)
 		cause := errors.New("answered elsewhere")
 		first := b.ask(t.Context(), nil, 1)
 		sent := b.node.next(t)
@@ -383,7 +553,7 @@ func TestAnErrorAndAPanicReachAll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, 1)
+				b := newPrimed(t)
 				first := b.ask(t.Context(), nil, 1)
 				sent := b.node.next(t)
 				calls := []*call{b.ask(t.Context(), nil, 2), b.ask(t.Context(), nil, 3)}
@@ -413,7 +583,7 @@ func TestAnErrorAndAPanicReachAll(t *testing.T) {
 }
 
 func TestAPanicOfASingleReadFreesItsHost(t *testing.T) {
-	r, err := New(Config{Reader: executor.ReaderFunc(func(context.Context, *executor.SubQuery) ([]partition.Result, error) { panic("a bug") })})
+	r, err := New(Config{Costs: costs, Reader: executor.ReaderFunc(func(context.Context, *executor.SubQuery) ([]partition.Result, error) { panic("a bug") })})
 	require.NoError(t, err)
 	for range 3 {
 		settled := 0
@@ -427,7 +597,7 @@ func TestAPanicOfASingleReadFreesItsHost(t *testing.T) {
 
 func TestBytesAreEachParticipantsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 1)
+		b := newPrimed(t)
 		first := b.ask(t.Context(), nil, 1)
 		sent := b.node.next(t)
 		most := func(n int) func(*executor.SubQuery) {
@@ -478,7 +648,7 @@ func (e *early) Receive(from int, results []partition.Result) {
 
 func TestEarlyResultsHaveTheParticipantsPositions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 1)
+		b := newPrimed(t)
 		b.ask(t.Context(), nil, 1)
 		sent := b.node.next(t)
 		var takes []*early
@@ -506,76 +676,39 @@ func TestEarlyResultsHaveTheParticipantsPositions(t *testing.T) {
 	})
 }
 
-func TestPriorityGoesFirstAndThenWhatIsDue(t *testing.T) {
+func TestBatchWorkGoesOneStatementAtATimeBesideOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 1)
-		as := func(p identity.Priority, within time.Duration) context.Context {
-			ctx := identity.NewContext(t.Context(), &identity.Client{Priority: p})
-			ctx, cancel := context.WithTimeout(ctx, within)
-			t.Cleanup(cancel)
-			return ctx
-		}
-		var calls []*call
-		calls = append(calls, b.ask(as(identity.Batch, time.Second), nil, 1))
-		sent := b.node.next(t)
-		for i, p := range []identity.Priority{identity.Batch, identity.Batch, identity.Standard, identity.Interactive, identity.Interactive} {
-			calls = append(calls, b.ask(as(p, time.Second-time.Duration(i)), nil, 10*i+10, 10*i+11, 10*i+12))
-		}
-		// Two interactive ones, the later of which is due first, and as many keys of others.
-		for _, keys := range [][]int{{1}, {50, 51, 52, 40, 41, 42, 30, 31, 32, 20, 21, 22}, {10, 11, 12}} {
-			assert.Equal(t, keys, sent.numbers())
-			sent.end <- nil
-			if keys[0] != 10 {
-				sent = b.node.next(t)
+		b := newPrimed(t)
+		batch, other := as(t.Context(), identity.Batch), as(t.Context(), identity.Interactive)
+		calls := []*call{b.askAs(batch, nil, 1)}
+		first := b.node.next(t)
+		for i := range 3 { // none waits for the other priority
+			calls = append(calls, b.askAs(other, nil, 10+i))
+			if i < 2 {
+				b.node.next(t).end <- nil
 			}
 		}
+		last := b.node.next(t)
+		for i := range 4 {
+			calls = append(calls, b.askAs(batch, nil, span(100*(i+1), 30)...))
+		}
+		b.node.none(t)
+		first.end <- nil
+		first = b.node.next(t)
+		assert.Len(t, first.Keys, 90, "until they are enough")
+		b.node.none(t)
+		last.end <- nil
+		time.Sleep(urgent)
+		for i := range 2 {
+			calls = append(calls, b.askAs(batch, nil, span(1000*(i+1), 25)...))
+		}
+		second := b.node.next(t)
+		assert.Len(t, second.Keys, 80, "enough wait, and other work is no more")
+		first.end <- nil
+		second.end <- nil
 		for _, c := range calls {
 			b.answered(c)
 		}
-	})
-}
-
-// waits is a limit of one that notes for how long sub-queries waited.
-type waits struct {
-	fixed
-	longest, sum time.Duration
-}
-
-func (w *waits) waits(since time.Duration) { w.longest = max(w.longest, since) }
-
-func (w *waits) took(_ int, sum, _ time.Duration) { w.sum = max(w.sum, sum) }
-
-// TestWhoIsOvertakenMovesNoLimit is of batch work that waits behind interactive lookups: that says
-// nothing of the host, and would end the limit that keeps these apart from a crowd.
-func TestWhoIsOvertakenMovesNoLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, limit := newBench(t, 1), &waits{fixed: 1}
-		b.reader.host(ring.Host{ID: "h"}).limit = limit
-		as := func(p identity.Priority) context.Context {
-			return identity.NewContext(t.Context(), &identity.Client{Priority: p})
-		}
-		calls := []*call{b.ask(as(identity.Interactive), nil, 1)}
-		sent := b.node.next(t)
-		calls = append(calls, b.ask(as(identity.Batch), nil, 10, 11, 12)) // too many to go along
-		for i := range 10 {
-			calls = append(calls, b.ask(as(identity.Interactive), nil, 2+i))
-			time.Sleep(10 * time.Millisecond)
-			sent.end <- nil
-			sent = b.node.next(t)
-			assert.Equal(t, []int{2 + i}, sent.numbers())
-		}
-		for last := false; !last; {
-			last = sent.numbers()[0] == 10
-			sent.end <- nil
-			if !last {
-				sent = b.node.next(t)
-			}
-		}
-		for _, c := range calls {
-			b.answered(c)
-		}
-		assert.LessOrEqual(t, limit.longest, 10*time.Millisecond)
-		assert.LessOrEqual(t, limit.sum, 20*time.Millisecond, "what an interactive one waited, and took")
 	})
 }
 
@@ -602,9 +735,8 @@ func TestManyCallersAtOnce(t *testing.T) {
 			return nil, context.Cause(ctx)
 		}
 	})
-	r, err := New(Config{Reader: n})
+	r, err := New(Config{Reader: n, Costs: costs})
 	require.NoError(t, err)
-	limitOfOne(&r.policies)
 	var all sync.WaitGroup
 	var settled, sent atomic.Int64
 	for c := range 16 {
@@ -616,7 +748,7 @@ func TestManyCallersAtOnce(t *testing.T) {
 				for _, k := range rng.Perm(30)[:1+rng.IntN(10)] {
 					q.Keys = append(q.Keys, newKey(k))
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(200+rng.IntN(2000))*time.Microsecond)
+				ctx, cancel := context.WithTimeout(as(t.Context(), identity.Batch), time.Duration(200+rng.IntN(2000))*time.Microsecond)
 				results, err := r.Read(ctx, q)
 				cancel()
 				if !errors.Is(err, executor.ErrUnsent) {
@@ -643,7 +775,7 @@ func TestHostsThatHaveLeftAreForgotten(t *testing.T) {
 		q.Settled()
 		return answer(q), nil
 	})
-	r, err := New(Config{Reader: n, Ring: current.Load})
+	r, err := New(Config{Reader: n, Ring: current.Load, Costs: costs})
 	require.NoError(t, err)
 	ask := func(id string) {
 		_, err := r.Read(t.Context(), &executor.SubQuery{Query: newQuery(), Host: ring.Host{ID: id}, Settled: func() {}, Keys: []partition.Key{newKey(1)}})

@@ -22,12 +22,10 @@ type metrics struct {
 }
 
 var (
-	limitDesc = prometheus.NewDesc("qosproxy_host_statement_limit",
-		"Statements that the host may have in-flight before further sub-queries wait; found by the proxy.", []string{"host"}, nil)
 	statementsDesc = prometheus.NewDesc("qosproxy_host_statements",
 		"Reads in-flight at the host: each is a sub-query, or several that were merged.", []string{"host"}, nil)
 	waitingDesc = prometheus.NewDesc("qosproxy_host_waiting",
-		"Sub-queries that wait for an answer of the host, to be sent together.", []string{"host"}, nil)
+		"Sub-queries that wait for an answer of the host, or for others, to be sent together.", []string{"host"}, nil)
 )
 
 func newMetrics(r *Reader) *metrics {
@@ -64,7 +62,6 @@ func (m *metrics) observe(q *executor.Query, keys int) {
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	ch <- limitDesc
 	ch <- statementsDesc
 	ch <- waitingDesc
 }
@@ -77,7 +74,6 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, h := range current.Hosts() {
 		if q, ok := m.reader.Queue(h.ID); ok {
-			ch <- prometheus.MustNewConstMetric(limitDesc, prometheus.GaugeValue, float64(q.Limit), h.Addr)
 			ch <- prometheus.MustNewConstMetric(statementsDesc, prometheus.GaugeValue, float64(q.InFlight), h.Addr)
 			ch <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(q.Waiting), h.Addr)
 		}

@@ -75,9 +75,9 @@ func newShared(h *host, parts []*waiter, now int64) *shared {
 		w.results = make([]partition.Result, len(w.at))
 		early = early || w.query.Early != nil
 	}
-	s := &shared{sending: h.start(&query, len(keys), now, parts...), left: len(parts)}
+	of := executor.SubQuery{Query: &query, Host: first.Host, Ring: first.Ring, Keys: keys}
+	s := &shared{sending: h.start(&of, parts[0].priority, now), left: len(parts)}
 	s.parts = parts
-	s.query = executor.SubQuery{Query: &query, Host: first.Host, Ring: first.Ring, Keys: keys, Settled: s.settle}
 	if early {
 		s.query.Early = s
 	}
@@ -189,11 +189,7 @@ func (w *waiter) outcome(h *host) ([]partition.Result, error) {
 	}
 	alone := *w.query
 	alone.Settled = func() {} // which the shared read has told, or will
-	results, err := h.reader.read(w.ctx, &alone, false)
-	if errors.Is(err, executor.ErrUnsent) { // a second time, that is
-		err = context.Cause(w.ctx)
-	}
-	return results, err
+	return h.reader.readAlone(w.ctx, &alone)
 }
 
 // leave ends the part of a participant.

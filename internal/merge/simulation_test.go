@@ -2,6 +2,7 @@ package merge
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -44,9 +45,7 @@ const (
 	wireTime      = 100 * time.Microsecond
 )
 
-func expected(_ *executor.Query, keys int) (time.Duration, bool) {
-	return statementTime + time.Duration(keys)*keyTime + 2*wireTime, true
-}
+var costs = costing(statementTime, keyTime)
 
 func (m *machine) Read(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
 	m.mu.Lock()
@@ -88,60 +87,19 @@ type load struct {
 	// each caller wait for its own.
 	rate     float64
 	priority func(caller int) identity.Priority
-	expected func(*executor.Query, int) (time.Duration, bool)
 	// equal has all callers ask with the same priority.
 	equal bool
-	// policies change those of the reader.
-	policies func(*policies)
 	// alone bypasses the reader.
 	alone bool
-	// at is what happens after such a time.
-	at map[time.Duration]func(l *load)
 }
 
 // outcome is the latencies of lookups by priority, ascending.
 type outcome struct {
 	took   map[identity.Priority][]time.Duration
-	limits []int
 	second float64
 	each   time.Duration
 	sent   int
 	total  int
-	// course is what was each millisecond.
-	course []moment
-}
-
-// moment is the limit of the first host, and how many statements its machine was sent.
-type moment struct{ limit, sent int }
-
-// mean is the mean limit from a moment to another.
-func (o *outcome) mean(from, to int) float64 {
-	sum := 0
-	to = min(to, len(o.course))
-	for _, m := range o.course[from:to] {
-		sum += m.limit
-	}
-	return float64(sum) / float64(to-from)
-}
-
-// median is the median limit from a moment to another.
-func (o *outcome) median(from, to int) int {
-	var limits []int
-	for _, m := range o.course[from:to] {
-		limits = append(limits, m.limit)
-	}
-	slices.Sort(limits)
-	return limits[len(limits)/2]
-}
-
-// reached is how many statements it took from a moment on to have such a limit.
-func (o *outcome) reached(from int, is func(int) bool) int {
-	for _, m := range o.course[from:] {
-		if is(m.limit) {
-			return m.sent - o.course[from].sent
-		}
-	}
-	return -1
 }
 
 func (o *outcome) at(p identity.Priority, q float64) time.Duration {
@@ -154,20 +112,12 @@ func (l *load) run(t *testing.T) *outcome {
 	r, err := New(Config{Reader: executor.ReaderFunc(func(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
 		i, _ := strconv.Atoi(q.Host.ID)
 		return l.machines[i%len(l.machines)].Read(ctx, q)
-	}), Expected: l.expected})
+	}), Costs: costs})
 	require.NoError(t, err)
-	if l.policies != nil {
-		l.policies(&r.policies)
-	}
 	out := &outcome{took: map[identity.Priority][]time.Duration{}}
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	begin := time.Now()
-	end := make(chan struct{})
-	go l.watch(r, out, end)
-	for after, do := range l.at {
-		time.AfterFunc(after, func() { do(l) })
-	}
 	for c := range l.callers {
 		priority := identity.Standard
 		if l.priority != nil {
@@ -203,37 +153,15 @@ func (l *load) run(t *testing.T) *outcome {
 		})
 	}
 	all.Wait()
-	close(end)
 	out.second = float64(out.total) / time.Since(begin).Seconds()
 	for _, t := range out.took {
 		slices.Sort(t)
-	}
-	for i := range l.hosts {
-		q, _ := r.Queue(strconv.Itoa(i))
-		out.limits = append(out.limits, q.Limit)
 	}
 	for _, m := range l.machines {
 		out.each += m.busy / time.Duration(out.total)
 		out.sent += m.sent
 	}
 	return out
-}
-
-// watch looks at the limit of the first host every millisecond.
-func (l *load) watch(r *Reader, out *outcome, end chan struct{}) {
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-end:
-			return
-		case <-ticker.C:
-			q, _ := r.Queue("0")
-			l.machines[0].mu.Lock()
-			out.course = append(out.course, moment{q.Limit, l.machines[0].sent})
-			l.machines[0].mu.Unlock()
-		}
-	}
 }
 
 // draw draws the groups of a lookup.
@@ -264,166 +192,98 @@ func (l *load) lookup(ctx context.Context, r *Reader, groups []*executor.SubQuer
 // small is six nodes on two cores, as on the machine where merging was measured.
 func small() []*machine { return []*machine{newMachine(2)} }
 
-// fixed is a limit that stays as it is.
-type fixed int
-
-func (f fixed) most() int                            { return int(f) }
-func (fixed) sent(int)                               {}
-func (fixed) waits(time.Duration)                    {}
-func (fixed) took(int, time.Duration, time.Duration) {}
-
-func limitOfOne(p *policies) { p.limit = func() limiting { return fixed(1) } }
-
 func run(t *testing.T, l func() *load) (o *outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { o = l().run(t) })
 	return o
 }
 
-// compare runs a load as the reader does it, with the limit fixed at 1, and without the reader.
-func compare(t *testing.T, l func() *load) (found, one, alone *outcome) {
+// compare runs a load as the reader does it, and without the reader.
+func compare(t *testing.T, l func() *load) (merged, alone *outcome) {
 	t.Helper()
-	with := func(change func(*load)) *outcome {
+	with := func(bypass bool) *outcome {
 		return run(t, func() *load {
 			x := l()
-			x.expected = expected
-			change(x)
+			x.alone = bypass
 			return x
 		})
 	}
-	found, one, alone = with(func(*load) {}), with(func(l *load) { l.policies = limitOfOne }), with(func(l *load) { l.alone = true })
-	half := len(found.course) / 2
-	t.Logf("limit %.1f, then %.1f, 4 after %d statements; lookups/s %.0f, %.0f at 1, %.0f alone; p50 %v, %v, %v; p99 %v, %v, %v; CPU %v, %v, %v",
-		found.mean(0, half), found.mean(half, 2*half), found.reached(0, most(4)), found.second, one.second, alone.second,
-		found.at(1, 0.5), one.at(1, 0.5), alone.at(1, 0.5), found.at(1, 0.99), one.at(1, 0.99), alone.at(1, 0.99), found.each, one.each, alone.each)
-	return found, one, alone
+	merged, alone = with(false), with(true)
+	t.Logf("lookups/s %.0f, %.0f alone; p50 %v, %v; p99 %v, %v; CPU %v, %v: %.3f; statements a lookup %.2f, %.2f",
+		merged.second, alone.second, merged.at(1, 0.5), alone.at(1, 0.5), merged.at(1, 0.99), alone.at(1, 0.99), merged.each, alone.each,
+		float64(merged.each)/float64(alone.each), float64(merged.sent)/float64(merged.total), float64(alone.sent)/float64(alone.total))
+	return merged, alone
 }
 
-func least(n int) func(int) bool { return func(limit int) bool { return limit >= n } }
-func most(n int) func(int) bool  { return func(limit int) bool { return limit <= n } }
-
-func TestTheLimitOfALargeNode(t *testing.T) {
-	found, one, alone := compare(t, func() *load {
-		return &load{machines: []*machine{newMachine(16)}, callers: 320, hosts: 1, groups: 1, keys: 20, lookups: 100}
+func TestALargeNode(t *testing.T) {
+	large := func(callers int, rate float64, lookups int) func() *load {
+		return func() *load {
+			return &load{machines: []*machine{newMachine(16)}, callers: callers, hosts: 1, groups: 1, keys: 20, lookups: lookups, rate: rate}
+		}
+	}
+	t.Run("saturated", func(t *testing.T) {
+		merged, alone := compare(t, large(320, 0, 100))
+		assert.Greater(t, merged.second, 1.2*alone.second)
+		assert.Less(t, merged.at(1, 0.99), alone.at(1, 0.99))
 	})
-	n := len(found.course)
-	assert.Greater(t, found.mean(n/2, n), 8.0)
-	assert.Less(t, found.mean(n/2, n), 48.0)
-	assert.Less(t, found.at(1, 0.5), alone.at(1, 0.5))
-	assert.Less(t, found.each, alone.each*19/20)
-	assert.Greater(t, one.at(1, 0.5), 3*found.at(1, 0.5))
-}
-
-// Of 16 cores 1.7 are busy: one statement in-flight is too few.
-func TestNothingWaitsForAHostThatKeepsUp(t *testing.T) {
-	found, one, alone := compare(t, func() *load {
-		return &load{machines: []*machine{newMachine(16)}, callers: 16, hosts: 1, groups: 1, keys: 20, lookups: 700, rate: 2000}
-	})
-	assert.InDelta(t, mostLimit, found.mean(0, len(found.course)), 0)
-	assert.Equal(t, alone.at(1, 0.99), found.at(1, 0.99))
-	assert.Greater(t, one.at(1, 0.5), 100*time.Millisecond)
-}
-
-func TestTheLimitIsSmallOnABusyMachine(t *testing.T) {
-	for name, l := range map[string]func() *load{
-		"one core": func() *load {
-			return &load{machines: []*machine{newMachine(1)}, callers: 16, hosts: 1, groups: 1, keys: 20, lookups: 400}
-		},
-		"six nodes on two cores, 16 callers": func() *load {
-			return &load{machines: small(), callers: 16, hosts: 6, groups: 2, keys: 25, lookups: 500}
-		},
-		"six nodes on two cores, 64 callers": func() *load {
-			return &load{machines: small(), callers: 64, hosts: 6, groups: 2, keys: 25, lookups: 250}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			found, one, alone := compare(t, l)
-			n := len(found.course)
-			// Of 64 callers 21 would be in-flight at each node. After a surge there is no
-			// limit for some windows, which is most of a mean.
-			assert.Less(t, found.median(n/2, n), 21)
-			assert.Greater(t, found.second, one.second*0.85)
-			assert.Less(t, found.each, alone.each*93/100)
+	// 1.7 and 8.5 of 16 cores are busy.
+	for _, rate := range []float64{2000, 10000} {
+		t.Run("that keeps up", func(t *testing.T) {
+			merged, alone := compare(t, large(16, rate, 700))
+			// The keys of a statement are read by one core here; nodes read them by several.
+			assert.Less(t, merged.at(1, 0.99), 6*time.Millisecond)
+			assert.LessOrEqual(t, merged.each, alone.each)
 		})
 	}
 }
 
-func TestTheLimitFollowsAChangeOfTheMachine(t *testing.T) {
-	cores := func(n int) func(*load) {
-		return func(l *load) {
-			m := l.machines[0]
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.free = slices.Repeat([]time.Duration{time.Since(m.begin)}, n)
-		}
+func TestABusyMachine(t *testing.T) {
+	// What is left of the CPU time.
+	for callers, most := range map[int]float64{4: 0.99, 16: 0.88, 64: 0.85} {
+		t.Run(fmt.Sprint(callers, " callers"), func(t *testing.T) {
+			merged, alone := compare(t, func() *load {
+				return &load{machines: small(), callers: callers, hosts: 6, groups: 2, keys: 25, lookups: 8000 / callers}
+			})
+			assert.Less(t, float64(merged.each), most*float64(alone.each))
+			assert.Greater(t, merged.second, 0.98*alone.second)
+		})
 	}
-	const small, large = 3000, 9000 // milliseconds
-	o := run(t, func() *load {
-		return &load{machines: []*machine{newMachine(16)}, callers: 48, hosts: 1, groups: 1, keys: 20, lookups: 3500, expected: expected,
-			at: map[time.Duration]func(*load){small * time.Millisecond: cores(2), large * time.Millisecond: cores(16)}}
-	})
-	t.Logf("16 cores: limit %.1f; 2 cores: 3 after %d statements, then %.1f; 16 cores: 12 after %d", o.mean(small-1000, small),
-		o.reached(small, most(3)), o.mean(small+3000, large), o.reached(large, least(12)))
-	assert.Greater(t, o.course[small-1].limit, 3)
-	assert.Positive(t, o.reached(small, most(3)))
-	assert.Less(t, o.mean(small+3000, large), 6.0)
-	assert.Positive(t, o.reached(large, least(12)))
-	// At most two pauses of 32 windows.
-	assert.Less(t, o.reached(large, least(12)), 5000)
 }
 
 func TestTheTailAtSaturation(t *testing.T) {
-	for name, e := range map[string]func(*executor.Query, int) (time.Duration, bool){"expected": expected, "unknown": nil} {
-		t.Run(name, func(t *testing.T) {
-			// Two cores do 1,010 lookups of two groups of 25 keys a second.
-			for _, rate := range []float64{700, 1000, 1100} {
-				at := func(alone bool) *outcome {
-					return run(t, func() *load {
-						return &load{machines: small(), callers: 16, hosts: 6, groups: 2, keys: 25, lookups: 600, rate: rate, expected: e, alone: alone}
-					})
-				}
-				merged, alone := at(false), at(true)
-				t.Logf("%.0f lookups/s: p50 %v, p99 %v, CPU %v; without merging p50 %v, p99 %v, CPU %v; limits %v",
-					rate, merged.at(1, 0.5), merged.at(1, 0.99), merged.each, alone.at(1, 0.5), alone.at(1, 0.99), alone.each, merged.limits)
-				switch {
-				case rate > 1010: // the queue grows until a limit is found
-					assert.Less(t, merged.at(1, 0.99), alone.at(1, 0.99)*4/5)
-				case rate >= 1000:
-					assert.Less(t, merged.at(1, 0.99), alone.at(1, 0.99)*2/3)
-				}
-				assert.LessOrEqual(t, merged.each, alone.each+alone.each/100)
-			}
+	// Two cores do 1,010 lookups of two groups of 25 keys a second.
+	for rate, most := range map[float64]float64{300: 1.1, 700: 1.2, 1000: 0.5, 1100: 0.2} {
+		t.Run(fmt.Sprint(rate, " lookups a second"), func(t *testing.T) {
+			merged, alone := compare(t, func() *load {
+				return &load{machines: small(), callers: 16, hosts: 6, groups: 2, keys: 25, lookups: 600, rate: rate}
+			})
+			assert.Less(t, float64(merged.at(1, 0.99)), most*float64(alone.at(1, 0.99)))
+			assert.LessOrEqual(t, merged.each, alone.each+alone.each/100)
 		})
 	}
 }
 
 func TestAStragglerHoldsUpNobody(t *testing.T) {
-	at := func(change func(*policies)) *outcome {
-		return run(t, func() *load {
-			m := newMachine(4)
-			m.straggler = func(rng *rand.Rand) time.Duration {
-				if rng.IntN(100) == 0 {
-					return 2 * time.Second
-				}
-				return 0
+	o := run(t, func() *load {
+		m := newMachine(4)
+		m.straggler = func(rng *rand.Rand) time.Duration {
+			if rng.IntN(100) == 0 {
+				return 2 * time.Second
 			}
-			return &load{machines: []*machine{m}, callers: 8, hosts: 1, groups: 1, keys: 10, lookups: 150, rate: 400, expected: expected, policies: change}
-		})
-	}
-	// One statement in-flight, so that one holds up all.
-	with, control := at(limitOfOne), at(func(p *policies) {
-		limitOfOne(p)
-		p.overdue = func(*spread, time.Duration) time.Duration { return time.Hour }
+			return 0
+		}
+		// Batch work waits for a single read, so that one would hold up all.
+		return &load{machines: []*machine{m}, callers: 8, hosts: 1, groups: 1, keys: 10, lookups: 150, rate: 400,
+			priority: func(int) identity.Priority { return identity.Batch }}
 	})
-	t.Logf("p95 %v, of reads that wait for stragglers %v", with.at(1, 0.95), control.at(1, 0.95))
-	assert.Less(t, with.at(1, 0.95), 10*time.Millisecond)
-	assert.Greater(t, control.at(1, 0.95), 200*time.Millisecond)
+	t.Logf("p95 %v", o.at(identity.Batch, 0.95))
+	assert.Less(t, o.at(identity.Batch, 0.95), 15*time.Millisecond)
 }
 
 func TestBatchWorkDelaysNobody(t *testing.T) {
 	at := func(batch, equal bool) *outcome {
 		return run(t, func() *load {
-			l := &load{machines: []*machine{newMachine(1)}, callers: 40, hosts: 1, groups: 1, keys: 40, lookups: 60, expected: expected, policies: limitOfOne, equal: equal}
+			l := &load{machines: []*machine{newMachine(1)}, callers: 40, hosts: 1, groups: 1, keys: 40, lookups: 60, equal: equal}
 			l.priority = func(c int) identity.Priority {
 				if c%20 == 0 {
 					return identity.Interactive
@@ -436,37 +296,12 @@ func TestBatchWorkDelaysNobody(t *testing.T) {
 			return l
 		})
 	}
-	largest, _ := expected(nil, maxKeys)
+	largest := statementTime + (enoughKeys+40)*keyTime + 2*wireTime
 	alone, with, control := at(false, false), at(true, false), at(true, true)
 	p99 := func(o *outcome, p identity.Priority) time.Duration { return o.at(p, 0.99) }
-	t.Logf("interactive p99: alone %v, beside batch work %v, without priorities %v; one statement of %d keys takes %v", p99(alone, identity.Interactive),
-		p99(with, identity.Interactive), p99(control, identity.Interactive), maxKeys, largest)
-	// It waits for one statement, whose time varies, and goes with as many keys of others.
-	assert.Less(t, p99(with, identity.Interactive), 2*p99(alone, identity.Interactive)+largest*3/2)
+	t.Logf("interactive p99: alone %v, beside batch work %v, without priorities %v; one statement takes %v", p99(alone, identity.Interactive),
+		p99(with, identity.Interactive), p99(control, identity.Interactive), largest)
+	// It waits for one statement, whose time varies.
+	assert.Less(t, p99(with, identity.Interactive), p99(alone, identity.Interactive)+largest*3/2)
 	assert.Greater(t, control.at(identity.Interactive, 0.5), 2*with.at(identity.Interactive, 0.5))
-}
-
-func TestWhatIsTriedNext(t *testing.T) {
-	// Longer or shorter than sub-queries take where a host falls behind.
-	const long, short = float64(2 * behind), float64(behind) * 3 / 4
-	for name, c := range map[string]struct {
-		limiter limiter
-		want    int
-	}{
-		"larger, in its turn":                {limiter{limit: 3, time: long, up: true, waited: true}, 5},
-		"smaller, in its turn":               {limiter{limit: 3, time: long, waited: true}, 2},
-		"larger, as the host keeps up":       {limiter{limit: 3, time: short, waited: true}, 5},
-		"smaller, as nothing waited":         {limiter{limit: 3, time: long, up: true}, 2},
-		"neither":                            {limiter{limit: 3, time: short, up: true}, 3},
-		"larger, as no limit is smaller":     {limiter{limit: 1, time: long, waited: true}, 2},
-		"half of those in-flight, at first":  {limiter{limit: mostLimit, time: long}, 20},
-		"none is larger than that of a node": {limiter{limit: mostLimit, time: short, up: true, waited: true}, mostLimit},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := c.limiter
-			l.using, l.peak, l.found = l.limit, min(l.limit, 40), l.limit < mostLimit
-			l.try()
-			assert.Equal(t, c.want, l.using)
-		})
-	}
 }

@@ -201,11 +201,9 @@ type Host struct {
 	SubQueries int64 `json:"sub_queries"`
 	Hedges     int64 `json:"hedges"`
 	HedgedAway int64 `json:"hedged_away"`
-	// Statements are in-flight, of at most StatementLimit; Waiting sub-queries wait to go
-	// as one with the next.
-	Statements     int `json:"statements"`
-	StatementLimit int `json:"statement_limit"`
-	Waiting        int `json:"waiting"`
+	// Statements are in-flight; Waiting sub-queries wait to go together as one.
+	Statements int `json:"statements"`
+	Waiting    int `json:"waiting"`
 	// StatementsSent were sent to it since the proxy knows it, with StatementKeys keys in
 	// all; those of tables with merge off are not counted.
 	StatementsSent int64 `json:"statements_sent"`

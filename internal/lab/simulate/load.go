@@ -127,7 +127,7 @@ func (c *trial) run() *tally {
 	}
 	if c.policy.merge {
 		// Without a registerer there is no error.
-		cfg.Reader, _ = merge.New(merge.Config{Reader: meter, Expected: meter.Expected, Ring: cfg.Ring})
+		cfg.Reader, _ = merge.New(merge.Config{Reader: meter, Costs: meter.Costs, Ring: cfg.Ring})
 	}
 	e := executor.New(cfg)
 	defer e.Close()

@@ -1,0 +1,123 @@
+package merge
+
+import (
+	"context"
+	"slices"
+
+	"github.com/qosproxy/qosproxy/internal/executor"
+	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/partition"
+)
+
+// sending is one read as the host has it.
+type sending struct {
+	host *host
+	// query is what the next reader is given; parts, or else told, is whom Settled is told.
+	query    executor.SubQuery
+	parts    []*waiter
+	told     func()
+	priority identity.Priority
+
+	// sentAt is when it was sent, and overdueAt when it is a straggler.
+	sentAt, overdueAt int64
+	// settled is set once the host has settled it.
+	settled bool
+}
+
+// start counts a read as in-flight. The mutex is held.
+func (h *host) start(q *executor.SubQuery, priority identity.Priority, now int64) *sending {
+	s := &sending{host: h, query: *q, told: q.Settled, priority: priority, sentAt: now}
+	s.query.Settled = s.settle
+	s.overdueAt = now + int64(straggler*h.tables[tableOf(q.Query)].took)
+	h.inFlight = append(h.inFlight, s)
+	return s
+}
+
+// pass sends a sub-query as it is.
+func (s *sending) pass(ctx context.Context) (results []partition.Result, err error) {
+	panics := true
+	defer func() {
+		if panics { // for whom it concerns, which is the caller alone
+			s.settle()
+		}
+	}()
+	results, err = s.perform(ctx)
+	panics = false
+	return results, err
+}
+
+// perform asks the host.
+func (s *sending) perform(ctx context.Context) ([]partition.Result, error) {
+	r := s.host.reader
+	r.metrics.observe(s.query.Query, len(s.query.Keys))
+	s.host.sent.Add(1)
+	s.host.sentKeys.Add(int64(len(s.query.Keys)))
+	results, err := r.cfg.Reader.Read(ctx, &s.query)
+	if err == nil {
+		s.answered(results)
+	}
+	return results, err
+}
+
+// settle is the Settled of the read: what waits for it goes on.
+func (s *sending) settle() {
+	h := s.host
+	h.mu.Lock()
+	if s.settled {
+		h.mu.Unlock()
+		return
+	}
+	now := h.reader.now()
+	h.end(s)
+	table := tableOf(s.query.Query)
+	known := h.tables[table]
+	took := float64(now - s.sentAt)
+	if known.took > 0 {
+		took = min(took, straggler*known.took)
+	}
+	learn(&known.took, took)
+	h.tables[table] = known
+	h.dispatch(now)
+	h.mu.Unlock()
+	if s.told != nil {
+		s.told()
+	}
+	for _, w := range s.parts {
+		w.query.Settled()
+	}
+}
+
+// end takes a read out of those in-flight. The mutex is held.
+func (h *host) end(s *sending) {
+	s.settled = true
+	if i := slices.Index(h.inFlight, s); i >= 0 {
+		h.inFlight = slices.Delete(h.inFlight, i, i+1)
+	}
+}
+
+// recall ends a read that was to be sent and was not.
+func (h *host) recall(s *sending) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.reader.now()
+	h.end(s)
+	h.dispatch(now)
+}
+
+// answered takes note of how large the results are.
+func (s *sending) answered(results []partition.Result) {
+	bytes := 0
+	for i := range results {
+		bytes += bytesOf(&results[i])
+	}
+	h := s.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	table := tableOf(s.query.Query)
+	known := h.tables[table]
+	learn(&known.bytes, float64(bytes)/float64(max(len(results), 1)))
+	h.tables[table] = known
+}
+
+// gain is the weight of one answer in moving averages.
+const gain = 1.0 / 8
