@@ -131,9 +131,6 @@ func (s *sample) slowest() float64 {
 	return s.ratios[max(len(s.ratios)-1-int(s.allowed), 0)]
 }
 
-// mean is how many keys they found in-flight on average.
-func (s *sample) mean() float64 { return (s.found + s.foundLate) / float64(s.lookups) }
-
 // overloaded reports whether it is for the load that the lookups are late: over the last
 // seconds more were than may be, and the late ones found more in-flight than those in time, or
 // nearly none is in time.

@@ -121,22 +121,17 @@ func (p *Permit) Wait(ctx context.Context) error {
 	if !p.ask.Deadline.IsZero() {
 		over = time.After(time.Until(p.ask.Deadline))
 	}
-	w := p.table.weight
+	var refusal *Refusal
 	select {
-	case w.scouts <- struct{}{}:
+	case p.table.weight.scouts <- struct{}{}:
 		p.scout = true
 		return nil
-	case <-w.learned:
-		return p.proceed(nil)
-	case <-over:
-		return p.proceed(p.refusal(ReasonDeadline, "the first lookups of the table are not answered in time; ask again later"))
 	case <-ctx.Done():
 		return nil
+	case <-over:
+		refusal = p.refusal(ReasonDeadline, "the first lookups of the table are not answered in time; ask again later")
+	case <-p.table.weight.learned:
 	}
-}
-
-// proceed ends the wait of a lookup, which is refused if there is a refusal or no memory.
-func (p *Permit) proceed(refusal *Refusal) error {
 	c := p.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
