@@ -18,39 +18,31 @@ import (
 // Limits are the numbers of a Controller. Those of concurrency are in
 // keys of usual size.
 type Limits struct {
-	// Enabled is false to refuse nothing, the shares of clients included.
-	Enabled bool
+	Enabled bool // false refuses nothing, the shares of clients included
 	// MinConcurrency and MaxConcurrency bound how many keys the proxy has in-flight; 1 or
 	// more, and MaxConcurrency not below MinConcurrency. It is MaxConcurrency unless lookups
 	// are late.
 	MinConcurrency, MaxConcurrency int
 	// MaxMemory is the budget of bytes of the process: requests that are being received,
-	// answers of hosts as far as they can be told beforehand, and answers that are not
-	// sent yet; 0 does not limit it. Enabled does not bear on it but for the answers of
-	// hosts.
+	// expected answers of hosts, and answers that are not sent yet; 0 does not limit it. Of
+	// these Enabled bears on the answers of hosts alone.
 	MaxMemory int64
-	// Ladder is at which burn rates of a table what is given up.
-	Ladder Ladder
+	Ladder    Ladder
 }
 
 // DefaultLimits returns the limits of the reference configuration, for a process without
 // a memory limit.
 func DefaultLimits() Limits {
 	return Limits{
-		Enabled:        true,
-		MinConcurrency: 200,
-		MaxConcurrency: 100_000,
-		MaxMemory:      1 << 30,
-		Ladder:         Ladder{Hedges: 2, Optional: 3, Batch: 4, Standard: 8},
+		Enabled: true, MinConcurrency: 200, MaxConcurrency: 100_000, MaxMemory: 1 << 30,
+		Ladder: Ladder{Hedges: 2, Optional: 3, Batch: 4, Standard: 8},
 	}
 }
 
 // SLO is what the lookups of a table are held to.
 type SLO struct {
-	// Target is the duration within which a lookup ends; above 0.
-	Target time.Duration
-	// Percentile of the lookups do so; above 0 and below 100.
-	Percentile float64
+	Target     time.Duration // within which a lookup ends; above 0
+	Percentile float64       // of the lookups that do so; above 0 and below 100
 }
 
 // slack is the share of lookups that may be late.
@@ -58,66 +50,65 @@ func (s SLO) slack() float64 { return 1 - s.Percentile/100 }
 
 // Config is what a Controller works with.
 type Config struct {
-	// Limits are the numbers; Replace changes them.
 	Limits Limits
-	// Tables are the SLOs by keyspace.table; Replace changes them. A lookup of another
-	// table is held to the limits there are, and is no reason to change them.
-	Tables map[string]SLO
-	// Registerer gets the metrics; nil measures for nobody.
-	Registerer prometheus.Registerer
-	// Memory is the budget of bytes of the process, of which answers of hosts take their
-	// part; nil is one of its own.
-	Memory *memory.Budget
+	// Tables are the SLOs by keyspace.table. A lookup of another table is held to the limits
+	// there are, and is no reason to change them.
+	Tables     map[string]SLO
+	Registerer prometheus.Registerer // of the metrics; nil measures for nobody
+	Memory     *memory.Budget        // of the process; nil is one for the answers of hosts alone
 }
 
 // Ask is a lookup that wants to start.
 type Ask struct {
-	// Client is who asks; nil is identity.Anonymous.
-	Client *identity.Client
-	// Table is keyspace.table.
-	Table string
-	// Keys is the number of keys asked, duplicates included; 1 or more.
-	Keys int
-	// MostBytes is the most bytes of cells in the answer; 0 when nothing bounds it.
-	MostBytes int
-	// Answers is how many replicas answer for each key; 0 is 1.
-	Answers int
-	// Deadline is when the answer is of no use any more; the zero Time is never.
-	Deadline time.Time
+	Client    *identity.Client // nil is identity.Anonymous
+	Table     string           // keyspace.table
+	Keys      int              // duplicates included; 1 or more
+	MostBytes int              // of cells in the answer; 0 when nothing bounds them
+	Answers   int              // replicas that answer for each key; 0 is 1
+	Deadline  time.Time        // when the answer is of no use any more; zero is never
 }
 
 // Controller admits lookups. It is safe for concurrent use, has no goroutine and
 // needs no closing.
 type Controller struct {
 	metrics *metrics
+	memory  *memory.Budget // where the bytes of answers are counted
 
-	mu      sync.Mutex
-	limits  Limits
-	load    load
-	clients map[string]*client
-	swept   time.Time
-	tables  map[string]*table
-	// classes is how many lookups of each priority are in-flight.
-	classes  [priorities]int
-	turnouts [priorities]turnout
-	// memory is where the bytes of answers are counted.
-	memory *memory.Budget
+	mu       sync.Mutex
+	limits   Limits
+	load     load
+	tables   map[string]*table
+	clients  map[string]*client
+	swept    time.Time           // when clients were last forgotten
+	heaviest [priorities]*client // by usage
+	// refusals goes up with each lookup of a priority that is refused for overload, and down
+	// with each that is let in, between 0 and enough.
+	refusals [priorities]int
 }
 
-// priorities is the number of classes.
+// priorities is the number of priorities.
 const priorities = int(identity.Batch) + 1
+
+// table is what is known of the lookups of one table.
+type table struct {
+	name    string
+	slo     SLO
+	fastest fastest
+	weight  *weight
+	ladder  ladder
+}
 
 // New returns a controller. The error is that of the registerer.
 func New(cfg Config) (*Controller, error) {
 	now := time.Now()
 	c := &Controller{
 		metrics: newMetrics(),
-		clients: map[string]*client{},
-		tables:  map[string]*table{},
-		swept:   now,
 		memory:  cmp.Or(cfg.Memory, memory.New(cfg.Limits.MaxMemory)),
+		load:    load{open: map[*Permit]struct{}{}, sample: sample{begin: now}},
+		clients: map[string]*client{},
+		swept:   now,
+		tables:  map[string]*table{},
 	}
-	c.load.start(now)
 	c.Replace(cfg.Limits, cfg.Tables)
 	if cfg.Registerer == nil {
 		return c, nil
@@ -134,31 +125,23 @@ func (c *Controller) Replace(limits Limits, tables map[string]SLO) {
 	c.limits = limits
 	c.memory.SetLimit(limits.MaxMemory)
 	c.load.bound(limits)
-	weights := map[string]*weight{} // whatever the SLO, answers are as large
-	maps.DeleteFunc(c.tables, func(name string, t *table) bool {
-		p, stays := tables[name]
-		if !stays {
-			c.metrics.forget(name)
-		} else {
-			weights[name] = t.weight
+	former := c.tables
+	c.tables = map[string]*table{}
+	for name, slo := range tables {
+		t := former[name]
+		switch {
+		case t == nil:
+			t = &table{name: name, slo: slo, weight: newWeight()}
+			c.metrics.begin(name)
+		case t.slo != slo: // its answers are as large as before
+			t = &table{name: name, slo: slo, weight: t.weight}
 		}
-		return !stays || p != t.slo
-	})
-	for name, p := range tables {
-		if c.tables[name] == nil {
-			c.tables[name] = &table{name: name, slo: p, weight: cmp.Or(weights[name], &weight{}), metrics: c.metrics.table(name)}
-		}
+		c.tables[name] = t
+		delete(former, name)
 	}
-}
-
-// table is what is known of the lookups of one table.
-type table struct {
-	name    string
-	slo     SLO
-	fastest fastest
-	weight  *weight
-	ladder  ladder
-	metrics tableMetrics
+	for name := range former {
+		c.metrics.forget(name)
+	}
 }
 
 // Admit lets a lookup start, or refuses it. It does not wait. The Permit must be
@@ -174,49 +157,43 @@ func (c *Controller) Admit(ask Ask) (*Permit, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.advance(now)
-	p.table = c.tables[ask.Table]
-	p.budget = p.timeLeft()
+	if p.table = c.tables[ask.Table]; p.table != nil {
+		p.budget = p.table.slo.Target
+		if !ask.Deadline.IsZero() {
+			p.budget = min(max(ask.Deadline.Sub(now), time.Nanosecond), p.budget)
+		}
+	}
 	p.client = c.client(who, now)
 	p.rank = c.rank(p.client, p.class, now)
 	p.units = c.units(p)
 	if c.limits.Enabled {
-		refusal := c.refuse(p, now)
-		c.turnouts[p.class].note(refusal)
-		if refusal != nil {
-			c.metrics.shed(who.Name, p.class, refusal.Reason)
+		if refusal := c.refuse(p); refusal != nil {
+			c.shed(who, p.class, refusal)
 			return nil, refusal
 		}
 	}
-	c.classes[p.class]++
+	c.refusals[p.class] = max(c.refusals[p.class]-1, 0)
 	c.load.enter(p)
-	p.client.enter(p.units, now)
-	c.hold(p)
-	c.metrics.admitted[p.class].Inc()
+	p.client.inflight++
+	p.client.usage += float64(p.units)
+	c.metrics.admitted.WithLabelValues(priorityName(p.class)).Inc()
 	return p, nil
 }
 
+var objections = []func(*Controller, *Permit) *Refusal{
+	(*Controller).crowded, (*Controller).browned, (*Controller).hopeless, (*Controller).crammed, (*Controller).large,
+}
+
 // refuse asks everyone who may object, the bucket last, since it takes.
-func (c *Controller) refuse(p *Permit, now time.Time) *Refusal {
-	if r := p.client.crowded(); r != nil {
-		return r
-	}
-	if p.table != nil {
-		if r := c.browned(p, now); r != nil {
-			return r
-		}
-		if r := c.hopeless(p, now); r != nil {
+func (c *Controller) refuse(p *Permit) *Refusal {
+	for _, object := range objections {
+		if r := object(c, p); r != nil {
 			return r
 		}
 	}
-	if r := c.overloaded(p); r != nil {
-		return r
-	}
-	if r := c.large(p); r != nil {
-		return r
-	}
-	r := p.client.spend(p.ask.Keys, now)
+	r := p.client.spend(p.ask.Keys, p.began)
 	if r != nil {
-		c.unlarge(p)
+		c.memory.Release(p.memory)
 	}
 	return r
 }
@@ -224,25 +201,12 @@ func (c *Controller) refuse(p *Permit, now time.Time) *Refusal {
 // advance brings what depends on time up to date.
 func (c *Controller) advance(now time.Time) {
 	if now.Sub(c.load.checked) >= checkEvery {
-		c.weigh(now)
 		c.load.check(now)
 	}
 	if now.Sub(c.swept) >= longWindow*time.Second {
 		c.swept = now
 		maps.DeleteFunc(c.clients, func(_ string, cl *client) bool { return cl.idle(now) })
 	}
-}
-
-// timeLeft is the time that a lookup may take: up to its deadline, and no longer than the
-// target of its table; 0 for a table without one.
-func (p *Permit) timeLeft() time.Duration {
-	switch {
-	case p.table == nil:
-		return 0
-	case p.ask.Deadline.IsZero():
-		return p.table.slo.Target
-	}
-	return min(max(p.ask.Deadline.Sub(p.began), time.Nanosecond), p.table.slo.Target)
 }
 
 // classOf returns a priority as an index; one that does not exist is Standard.
@@ -252,3 +216,5 @@ func classOf(p identity.Priority) int {
 	}
 	return int(p)
 }
+
+func priorityName(class int) string { return identity.Priority(class).String() }

@@ -50,7 +50,7 @@ func empty(c *Controller) bool {
 			return false
 		}
 	}
-	return c.load.inflight == 0 && c.load.oldest == nil && c.load.newest == nil && c.classes == [priorities]int{}
+	return c.load.inflight == 0 && len(c.load.open) == 0
 }
 
 // TestPermitsAreReleasedExactlyOnce does lookups that end well, fail, panic and

@@ -30,72 +30,64 @@ func NewAdmitted(next Lookups, controller *Controller) *Admitted {
 
 // Get is that of the next Lookups. The error is a *Refusal if the lookup may not
 // begin; then no host is asked.
-func (a *Admitted) Get(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
-	permit, err := a.admit(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	defer permit.Release(Outcome{}) // for an error or a panic
-	resp, err := a.next.Get(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	outcome := Outcome{Cancelled: errors.Is(ctx.Err(), context.Canceled)}
-	for i := range resp.Results {
-		outcome.add(&resp.Results[i], req.Table.Settings.MaxResponseBytes)
-	}
-	permit.Release(outcome)
-	return resp, nil
+func (a *Admitted) Get(ctx context.Context, req *lookup.Request) (resp *lookup.Response, err error) {
+	err = a.admit(ctx, req, func(o *Outcome) error {
+		if resp, err = a.next.Get(ctx, req); err != nil {
+			return err
+		}
+		for i := range resp.Results {
+			o.add(&resp.Results[i], req.Table.Settings.MaxResponseBytes)
+		}
+		return nil
+	})
+	return resp, err
 }
 
 // Stream is that of the next Lookups. The error is a *Refusal if the lookup may not
 // begin; then no host is asked, and emit is not called.
-func (a *Admitted) Stream(ctx context.Context, req *lookup.Request, emit func(i int, r partition.Result) error) (lookup.Stats, error) {
-	permit, err := a.admit(ctx, req)
-	if err != nil {
-		return lookup.Stats{}, err
-	}
-	defer permit.Release(Outcome{}) // for an error or a panic
-	var outcome Outcome
-	stats, err := a.next.Stream(ctx, req, func(i int, r partition.Result) error {
-		outcome.add(&r, req.Table.Settings.MaxResponseBytes)
-		return emit(i, r)
+func (a *Admitted) Stream(ctx context.Context, req *lookup.Request, emit func(i int, r partition.Result) error) (stats lookup.Stats, err error) {
+	err = a.admit(ctx, req, func(o *Outcome) error {
+		stats, err = a.next.Stream(ctx, req, func(i int, r partition.Result) error {
+			o.add(&r, req.Table.Settings.MaxResponseBytes)
+			return emit(i, r)
+		})
+		return err
 	})
-	if err != nil {
-		return lookup.Stats{}, err
-	}
-	outcome.Cancelled = errors.Is(ctx.Err(), context.Canceled)
-	permit.Release(outcome)
-	return stats, nil
+	return stats, err
 }
 
-// admit returns the permit of a lookup, or the *Refusal. A lookup without keys needs
-// no permit: the next Lookups refuse it.
-func (a *Admitted) admit(ctx context.Context, req *lookup.Request) (permit *Permit, err error) {
+// admit does a lookup under a permit, or returns the *Refusal. One without keys needs no
+// permit: the next Lookups refuse it.
+func (a *Admitted) admit(ctx context.Context, req *lookup.Request, do func(*Outcome) error) error {
 	if len(req.Keys) == 0 {
-		return permit, nil
+		return do(&Outcome{})
 	}
-	answers := 1
-	if req.ReadsReplicas() {
-		answers = 2
-	}
-	permit, err = a.controller.Admit(Ask{
+	ask := Ask{
 		Client:    identity.FromContext(ctx),
 		Table:     req.Table.Schema.String(),
 		Keys:      len(req.Keys),
 		Deadline:  req.End(ctx),
 		MostBytes: req.Table.Settings.MaxResponseBytes,
-		Answers:   answers,
-	})
-	if err != nil {
-		return nil, err
 	}
+	if req.ReadsReplicas() {
+		ask.Answers = 2
+	}
+	permit, err := a.controller.Admit(ask)
+	if err != nil {
+		return err
+	}
+	defer permit.Release(Outcome{}) // for an error or a panic
 	if err := permit.Wait(ctx); err != nil {
-		permit.Release(Outcome{})
-		return nil, err
+		return err
 	}
 	req.FewHedges, req.ShedOptional = permit.FewHedges(), permit.ShedOptional()
-	return permit, nil
+	var o Outcome
+	if err := do(&o); err != nil {
+		return err
+	}
+	o.Cancelled = errors.Is(ctx.Err(), context.Canceled)
+	permit.Release(o)
+	return nil
 }
 
 // add counts the result of one key. Keys that the caller agreed to do without say

@@ -92,8 +92,8 @@ func TestACallerWhoHangsUpIsNoEvidence(t *testing.T) {
 			require.NoError(t, err)
 			_, err = admitted.Stream(tt.ctx, req, func(int, partition.Result) error { return nil })
 			require.NoError(t, err)
-			assert.InDelta(t, tt.late, c.load.recent.sum(recentWindow, time.Now()).late, 0)
-			assert.InDelta(t, tt.late, c.tables[table.String()].ladder.seconds.sum(recentWindow, time.Now()).late, 0)
+			assert.InDelta(t, tt.late, c.load.recent.sum(shortWindow, time.Now()).late, 0)
+			assert.InDelta(t, tt.late, c.tables[table.String()].ladder.seconds.sum(shortWindow, time.Now()).late, 0)
 		})
 	}
 }

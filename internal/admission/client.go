@@ -19,22 +19,22 @@ type client struct {
 	who      *identity.Client
 	bucket   *rate.Limiter
 	inflight int
-	// usage is the keys admitted of late, fading, as of at; asked is when it asked last.
-	usage     float64
-	at, asked time.Time
+	// usage is the keys admitted of late, fading, as of asked, when it asked last.
+	usage float64
+	asked time.Time
 }
 
-// client returns the state of a client, with the share that it has by now.
+// client returns the state of a client that asks, with the share that it has by now.
 func (c *Controller) client(who *identity.Client, now time.Time) *client {
 	cl := c.clients[who.Name]
 	if cl == nil {
-		cl = &client{at: now}
+		cl = &client{}
 		c.clients[who.Name] = cl
 	}
-	cl.asked = now
 	if cl.who != who {
 		cl.share(who, now)
 	}
+	cl.usage, cl.asked = cl.recent(now), now
 	return cl
 }
 
@@ -54,10 +54,11 @@ func (cl *client) share(who *identity.Client, now time.Time) {
 }
 
 // crowded refuses what is beyond the lookups that a client may have in-flight.
-func (cl *client) crowded() *Refusal {
+func (c *Controller) crowded(p *Permit) *Refusal {
+	cl := p.client
 	if most := cl.who.MaxConcurrent; most > 0 && cl.inflight >= most {
-		return &Refusal{ReasonConcurrency, retries[classOf(cl.who.Priority)], fmt.Sprintf(
-			"client %s has %d lookups in-flight, as many as it may (max_concurrent); send fewer at a time", cl.who.Name, cl.inflight)}
+		return p.refusal(ReasonConcurrency, fmt.Sprintf(
+			"client %s has %d lookups in-flight, as many as it may (max_concurrent); send fewer at a time", cl.who.Name, cl.inflight))
 	}
 	return nil
 }
@@ -82,21 +83,9 @@ func (cl *client) spend(keys int, now time.Time) *Refusal {
 	return nil
 }
 
-func (cl *client) enter(keys int, now time.Time) {
-	cl.inflight++
-	cl.usage = cl.recent(now) + float64(keys)
-	cl.at = now
-}
-
-func (cl *client) leave(now time.Time) {
-	cl.inflight--
-	cl.usage = cl.recent(now)
-	cl.at = now
-}
-
 // recent is the usage as of now.
 func (cl *client) recent(now time.Time) float64 {
-	return cl.usage * math.Exp(-now.Sub(cl.at).Seconds()/usageMemory.Seconds())
+	return cl.usage * math.Exp(-now.Sub(cl.asked).Seconds()/usageMemory.Seconds())
 }
 
 // idle reports whether the client can be forgotten without giving it anything.

@@ -7,80 +7,62 @@ import (
 	"github.com/qosproxy/qosproxy/internal/identity"
 )
 
-// Ladder is at which burn rates a table gives up what. A burn rate is the share
+// Ladder is at which burn rates of a table what is given up. A burn rate is the share
 // of lookups that were late relative to the share that may be; it is at most
-// 100 / (100 - percentile), which is 20 for a percentile of 95. Each field is a
-// burn rate, not below the one before it; 0 leaves the step out.
+// 100 / (100 - percentile), which is 20 for a percentile of 95. Each field is not below the
+// one before it; 0 leaves the step out.
 type Ladder struct {
-	// Hedges is where lookups are hedged only away from stalled hosts.
-	Hedges float64
-	// Optional is where keys that the caller marked as optional are shed.
-	Optional float64
-	// Batch and Standard are where lookups of these priorities are refused.
-	Batch, Standard float64
+	Hedges          float64 // lookups are hedged only away from stalled hosts
+	Optional        float64 // keys that the caller marked as optional are shed
+	Batch, Standard float64 // lookups of these priorities are refused
 }
 
-// Level is how many steps of the ladder a table has taken. Each includes those before it.
+// Level is how many steps of the ladder a table has taken, each with those before it.
 type Level int
 
-// The levels, from the lowest up.
+// The levels, from the lowest up: what is given up.
 const (
-	// LevelNone means that the table meets its SLO.
 	LevelNone Level = iota
-	// LevelHedges means that hedges back off.
 	LevelHedges
-	// LevelOptional means that optional keys are shed.
 	LevelOptional
-	// LevelBatch means that batch lookups are refused.
 	LevelBatch
-	// LevelStandard means that standard lookups are refused.
 	LevelStandard
 )
 
-var levelNames = [...]string{"none", "hedges", "optional", "batch", "standard"}
-
 // String returns the name of the level, as in metrics and in the configuration.
 func (l Level) String() string {
-	if l < LevelNone || l > LevelStandard {
-		return "unknown"
-	}
-	return levelNames[l]
+	return [...]string{"none", "hedges", "optional", "batch", "standard"}[l]
 }
 
 const (
-	// shortWindow and longWindow are the windows that must both burn, in seconds. The short
-	// one makes the ladder quick to let go, the long one keeps one bad second from moving it.
-	shortWindow, longWindow = recentWindow, 60
-	// stepEvery is the time that a step has to take effect, in the short window, before the
-	// next one or its end.
+	// stepEvery is the time that a step has to show in the short window, before the next one
+	// or its end.
 	stepEvery = shortWindow * time.Second
-	// low is the share of the burn rate of a step below which it ends: a load that swings
-	// about a burn rate would take it and leave it otherwise.
-	low = 0.5
 	// helped is the share of the former burn below which a step that refuses lookups has
 	// helped, 3 * stepEvery later. One that has not is left out for longestHold, so that a
 	// tenth of these lookups is lost to it.
 	helped = 0.8
 )
 
-// ladder is the burn of one table, and its level.
+// ladder is the level of one table.
 type ladder struct {
-	level   Level
 	seconds seconds
 	looked  int64
-	// calm is since when the burn is low, moved when the level was reached, and entry the
-	// burn at that time.
-	calm, moved time.Time
-	entry       float64
+	level   Level
+	// moved is when the level was reached, and entry the burn at that time; hot is when the
+	// burn was last too high for a lower one.
+	moved, hot time.Time
+	entry      float64
 	// barred is the first level that is left out, until.
 	barred Level
 	until  time.Time
 }
 
-// burns returns the burn rates over the windows.
+// burns returns the burn rates over the windows. Both must be high: the short one makes the
+// ladder quick to let go, the long one keeps one bad second from moving it.
 func (l *ladder) burns(now time.Time) (short, long float64) {
 	s, m := l.seconds.sum(shortWindow, now), l.seconds.sum(longWindow, now)
-	return s.burn(enough / 5), m.burn(enough)
+	return s.burn(few), m.burn(enough)
 }
 
 // at returns the burn rate of a level.
@@ -88,50 +70,45 @@ func (l Ladder) at(level Level) float64 {
 	return [...]float64{0, l.Hedges, l.Optional, l.Batch, l.Standard}[level]
 }
 
-// reached returns the highest level whose burn rate, times a factor, is reached.
-func (l Ladder) reached(burn, factor float64) Level {
-	for level := LevelStandard; level > LevelNone; level-- {
-		if at := l.at(level); at > 0 && burn >= at*factor {
-			return level
-		}
+// reached returns the highest level, up to top, whose burn rate is reached.
+func (l Ladder) reached(burn float64, top Level) Level {
+	for top > LevelNone && (l.at(top) == 0 || burn < l.at(top)) {
+		top--
 	}
-	return LevelNone
+	return top
 }
 
-// next returns the next level in a direction, 1 or -1, up to highest; the same where none is.
-func (l Ladder) next(level, direction, highest Level) Level {
-	for to := level + direction; to >= LevelNone && to <= highest; to += direction {
-		if l.at(to) > 0 || to == LevelNone {
-			return to
-		}
+// next returns the next level in a direction, 1 or -1, that is not left out.
+func (l Ladder) next(level, direction Level) Level {
+	for level += direction; level > LevelNone && l.at(level) == 0; level += direction {
 	}
-	return level
+	return max(level, LevelNone)
 }
 
-// step moves by at most one level, once a second.
+// step moves by at most one level, once a second. A level ends below half of its burn: a load
+// that swings about a burn rate would take it and leave it otherwise.
 func (l *ladder) step(limits Ladder, now time.Time) {
 	if now.Unix() == l.looked {
 		return
 	}
 	l.looked = now.Unix()
 	short, long := l.burns(now)
-	highest := l.highest(now)
-	up := min(limits.reached(min(short, long), 1), highest)
+	top := l.highest(now)
+	if limits.reached(2*short, top) >= l.level {
+		l.hot = now
+	}
+	to := l.level
 	switch {
-	case l.fruitless(short, now):
+	case l.level >= LevelBatch && now.Sub(l.moved) >= 3*stepEvery && short > helped*l.entry:
 		l.barred, l.until = l.level, now.Add(longestHold)
-		l.move(limits.next(l.level, -1, l.level), short, now)
-	case up > l.level:
-		l.calm = time.Time{}
-		if now.Sub(l.moved) >= stepEvery {
-			l.move(limits.next(l.level, 1, up), short, now)
-		}
-	case l.level == LevelNone || min(limits.reached(short, low), highest) >= l.level:
-		l.calm = time.Time{}
-	case l.calm.IsZero():
-		l.calm = now
-	case now.Sub(l.calm) >= stepEvery:
-		l.move(limits.next(l.level, -1, l.level), short, now)
+		to = limits.next(l.level, -1)
+	case limits.reached(min(short, long), top) > l.level && now.Sub(l.moved) >= stepEvery:
+		to = limits.next(l.level, 1)
+	case now.Sub(l.hot) >= stepEvery:
+		to = limits.next(l.level, -1)
+	}
+	if to != l.level {
+		l.level, l.moved, l.hot, l.entry = to, now, now, short
 	}
 }
 
@@ -139,10 +116,10 @@ func (l *ladder) step(limits Ladder, now time.Time) {
 // of a higher priority, of which there must be some.
 func (l *ladder) highest(now time.Time) Level {
 	top := LevelOptional
-	switch seen := l.seconds.sum(longWindow, now).classes; {
-	case seen[identity.Interactive]:
+	switch minute := l.seconds.sum(longWindow, now); {
+	case minute.seen(identity.Interactive):
 		top = LevelStandard
-	case seen[identity.Standard]:
+	case minute.seen(identity.Standard):
 		top = LevelBatch
 	}
 	if now.Before(l.until) {
@@ -151,29 +128,24 @@ func (l *ladder) highest(now time.Time) Level {
 	return top
 }
 
-// fruitless reports whether a level that refuses lookups has not lowered the burn.
-func (l *ladder) fruitless(burn float64, now time.Time) bool {
-	return l.level >= LevelBatch && now.Sub(l.moved) >= 3*stepEvery && burn > helped*l.entry
-}
-
-func (l *ladder) move(to Level, burn float64, now time.Time) {
-	l.level, l.moved, l.entry, l.calm = to, now, burn, time.Time{}
-}
-
 // browned brings the ladder of a table up to date and refuses what its level sheds.
-func (c *Controller) browned(p *Permit, now time.Time) *Refusal {
-	t := p.table
-	t.ladder.step(c.limits.Ladder, now)
-	p.level = t.ladder.level
+func (c *Controller) browned(p *Permit) *Refusal {
+	if p.table == nil {
+		return nil
+	}
+	l := &p.table.ladder
+	l.step(c.limits.Ladder, p.began)
+	p.level = l.level
+	act := func(level Level) { c.metrics.actions.WithLabelValues(p.table.name, level.String()).Inc() }
 	priority := identity.Priority(p.class)
 	shed := map[identity.Priority]Level{identity.Batch: LevelBatch, identity.Standard: LevelStandard}[priority]
 	if shed > LevelNone && p.level >= shed {
-		t.metrics.actions[shed].Inc()
+		act(shed)
 		return &Refusal{ReasonLadder, stepEvery, fmt.Sprintf(
-			"lookups of %s are too slow at present, and those of priority %s give way; ask again later", t.name, priority)}
+			"lookups of %s are too slow at present, and those of priority %s give way; ask again later", p.table.name, priority)}
 	}
 	for level := LevelHedges; level <= min(p.level, LevelOptional); level++ {
-		t.metrics.actions[level].Inc()
+		act(level)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func TestTheLadderIsTakenStepByStepAndBackDown(t *testing.T) {
 		b.ask(3*time.Minute, share(0), everyone...)
 		assert.Equal(t, LevelNone, b.last)
 		for r := LevelHedges; r <= LevelBatch; r++ {
-			assert.Positive(t, testutil.ToFloat64(b.tables[shop].metrics.actions[r]), r)
+			assert.Positive(t, testutil.ToFloat64(b.metrics.actions.WithLabelValues(shop, r.String())), r)
 		}
 	})
 }
@@ -190,12 +190,12 @@ func TestWhatLessLoadWouldNotHelpDoesNotBurn(t *testing.T) {
 
 func TestAStepOfZeroIsLeftOut(t *testing.T) {
 	l := Ladder{Hedges: 2, Batch: 4}
-	assert.Equal(t, LevelBatch, l.next(LevelHedges, 1, LevelStandard))
-	assert.Equal(t, LevelBatch, l.next(LevelBatch, 1, LevelStandard))
-	assert.Equal(t, LevelHedges, l.next(LevelBatch, -1, LevelBatch))
-	assert.Equal(t, LevelNone, l.next(LevelHedges, -1, LevelHedges))
-	assert.Equal(t, LevelBatch, l.reached(20, 1))
-	assert.Equal(t, LevelHedges, l.reached(3.9, 1))
+	assert.Equal(t, LevelBatch, l.next(LevelHedges, 1))
+	assert.Equal(t, LevelHedges, l.next(LevelBatch, -1))
+	assert.Equal(t, LevelNone, l.next(LevelHedges, -1))
+	assert.Equal(t, LevelBatch, l.reached(20, LevelStandard))
+	assert.Equal(t, LevelHedges, l.reached(20, LevelOptional))
+	assert.Equal(t, LevelHedges, l.reached(3.9, LevelStandard))
 }
 
 func TestAnOverloadOfSecondsMovesNothing(t *testing.T) {

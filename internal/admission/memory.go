@@ -7,16 +7,11 @@ import (
 
 // How the memory that answers take is foreseen.
 const (
-	// copies is how often the bytes of an answer are in memory at once when one replica
-	// gives it: as the frame of a node, as cells, and as what is sent to the client. Each
-	// further replica adds the first two.
-	copies, furtherCopies = 3, 2
-	// largeShare is the share of the memory that lookups may fill which by themselves
-	// take more than one in smallShare of it, so that large ones leave room for small.
+	// largeShare is the part of the memory that large lookups may fill. Those are small of which
+	// four fit into the rest.
 	largeShare = 0.75
-	smallShare = 64
-	// upWeight and downWeight are the weights of one lookup in the moving average: what is
-	// more than thought is believed sooner.
+	// upWeight is the weight of one lookup in the moving average of what is more than thought,
+	// and downWeight of what is less: that is believed later.
 	upWeight, downWeight = 1.0 / 4, 1.0 / 16
 	// unitBytes is how many bytes cost a node about as much CPU as a key does: with
 	// 10,000 bytes in place of 1,000 a lookup took 1.2 to 2.1 times as long.
@@ -28,43 +23,42 @@ const (
 
 // weight is how large the answers of one table are.
 type weight struct {
-	// perKey is the moving average in bytes; it means something once known is set.
+	// perKey is the moving average in bytes, once known.
 	perKey float64
 	known  bool
-	// scouts are in-flight while nothing is known, and changed is closed when one has
-	// ended.
-	scouts  int
-	changed chan struct{}
+	// learned is closed when it is known; until then scouts has an entry for each lookup that
+	// finds it out.
+	learned, scouts chan struct{}
+}
+
+func newWeight() *weight {
+	return &weight{learned: make(chan struct{}), scouts: make(chan struct{}, mostScouts)}
 }
 
 // observe takes the answer of a lookup.
 func (w *weight) observe(bytes, keys int) {
+	by := downWeight
 	x := float64(bytes) / float64(keys)
-	switch {
-	case !w.known:
-		w.perKey, w.known = x, true
-	case x > w.perKey:
-		w.perKey += upWeight * (x - w.perKey)
-	default:
-		w.perKey += downWeight * (x - w.perKey)
+	if !w.known {
+		w.known, by = true, 1
+		close(w.learned)
+	} else if x > w.perKey {
+		by = upWeight
 	}
+	w.perKey += by * (x - w.perKey)
 }
 
-// wait returns what is closed when the next scout has ended.
-func (w *weight) wait() <-chan struct{} {
-	if w.changed == nil {
-		w.changed = make(chan struct{})
-	}
-	return w.changed
-}
+// copies is how often the bytes of an answer are in memory at once: as the frame of a node
+// and as cells for each replica that answers, and as what is sent to the client.
+func (p *Permit) copies() int64 { return 1 + 2*int64(max(p.ask.Answers, 1)) }
 
-// back ends a scout.
-func (w *weight) back() {
-	w.scouts--
-	if w.changed != nil {
-		close(w.changed)
-		w.changed = nil
+// bytes is how large the answer of a lookup is likely to be.
+func (p *Permit) bytes() int64 {
+	bytes := p.table.weight.perKey * float64(p.ask.Keys)
+	if p.ask.MostBytes > 0 {
+		bytes = min(bytes, float64(p.ask.MostBytes))
 	}
+	return int64(bytes)
 }
 
 // weighed reports whether the memory of a lookup is held to a limit.
@@ -72,86 +66,45 @@ func (c *Controller) weighed(p *Permit) bool {
 	return c.limits.Enabled && c.limits.MaxMemory > 0 && p.table != nil
 }
 
-// large takes the memory that the answer of a lookup needs, or refuses the lookup if
-// there is too little. One alone may take any.
-func (c *Controller) large(p *Permit) *Refusal {
-	if !c.weighed(p) || !p.table.weight.known {
-		return nil
-	}
-	cost, share := p.cost(), 1.0
-	if float64(cost) > float64(c.limits.MaxMemory)/smallShare {
-		share = largeShare
-	}
-	if c.memory.Hold(cost, share) {
-		p.memory = cost
-		return nil
-	}
-	return &Refusal{ReasonMemory, retries[p.class],
-		"the requests and answers in memory take all that they may; ask again later, for fewer keys, rows or columns at a time"}
-}
-
-// unlarge gives back what large took.
-func (c *Controller) unlarge(p *Permit) {
-	if p.memory > 0 {
-		c.memory.Release(p.memory)
-		p.memory = 0
-	}
-}
-
-// cost is how much memory the answer of a lookup is likely to take, in bytes.
-func (p *Permit) cost() int64 {
-	bytes := p.table.weight.perKey * float64(p.ask.Keys)
-	if p.ask.MostBytes > 0 {
-		bytes = min(bytes, float64(p.ask.MostBytes))
-	}
-	return int64(float64(p.copies()) * bytes)
-}
-
-// copies is how often the bytes of the answer are in memory at once.
-func (p *Permit) copies() int64 { return copies + furtherCopies*int64(max(p.ask.Answers-1, 0)) }
-
 // units returns what a lookup costs its hosts: its keys, or more where these are large,
 // but no more than the least limit, so that one lookup alone does not fill all of it.
 func (c *Controller) units(p *Permit) int {
-	keys := p.ask.Keys
 	if !c.weighed(p) || !p.table.weight.known {
-		return keys
+		return p.ask.Keys
 	}
-	return max(keys, int(min(p.cost()/p.copies()/unitBytes, int64(c.limits.MinConcurrency))))
+	return max(p.ask.Keys, int(min(p.bytes()/unitBytes, int64(c.limits.MinConcurrency))))
 }
 
-// hold returns nil for a lookup that may start, or what it has to wait for.
-func (c *Controller) hold(p *Permit) <-chan struct{} {
-	p.waits = false
-	if !c.weighed(p) {
+// large takes the memory that the answer of a lookup needs, or refuses the lookup if
+// there is too little. One alone may take any. Where nobody knows what it needs, it waits.
+func (c *Controller) large(p *Permit) *Refusal {
+	if p.waits = c.weighed(p) && !p.table.weight.known; p.waits || !c.weighed(p) {
 		return nil
 	}
-	w := p.table.weight
-	switch {
-	case w.known:
-	case w.scouts < mostScouts:
-		w.scouts++
-		p.scout = true
-	default:
-		p.waits = true
-		return w.wait()
+	bytes, share := p.copies()*p.bytes(), 1.0
+	if float64(bytes) > float64(c.limits.MaxMemory)*(1-largeShare)/4 {
+		share = largeShare
 	}
-	return nil
+	if c.memory.Hold(bytes, share) {
+		p.memory = bytes
+		return nil
+	}
+	return p.refusal(ReasonMemory,
+		"the requests and answers in memory take all that they may; ask again later, for fewer keys, rows or columns at a time")
 }
 
-// unhold gives back what hold took, and learns from the answer.
+// unhold gives back what a lookup has of the memory, and learns from its answer.
 func (c *Controller) unhold(p *Permit, o Outcome) {
-	c.unlarge(p)
-	t := p.table
-	if t == nil {
+	c.memory.Release(p.memory)
+	if p.table == nil {
 		return
 	}
+	w := p.table.weight
 	if o.Answered > 0 || o.Bytes > 0 {
-		t.weight.observe(o.Bytes, p.ask.Keys)
+		w.observe(o.Bytes, p.ask.Keys)
 	}
-	if p.scout {
-		p.scout = false
-		t.weight.back()
+	if p.scout && !w.known {
+		<-w.scouts // another goes in its place
 	}
 }
 
@@ -161,54 +114,33 @@ func (c *Controller) unhold(p *Permit, o Outcome) {
 // has come before. The error is a *Refusal. When ctx ends first it is nil, since the
 // lookup finds out by itself. A nil Permit never waits.
 func (p *Permit) Wait(ctx context.Context) error {
-	if p == nil {
+	if p == nil || !p.waits {
 		return nil
 	}
 	var over <-chan time.Time
-	for {
-		wait, refusal := p.proceed()
-		if refusal != nil {
-			return refusal
-		}
-		if wait == nil {
-			return nil
-		}
-		if over == nil && !p.ask.Deadline.IsZero() {
-			timer := time.NewTimer(time.Until(p.ask.Deadline))
-			defer timer.Stop()
-			over = timer.C
-		}
-		select {
-		case <-wait:
-		case <-over:
-			return p.tooLate()
-		case <-ctx.Done():
-			return nil
-		}
+	if !p.ask.Deadline.IsZero() {
+		over = time.After(time.Until(p.ask.Deadline))
 	}
-}
-
-// tooLate refuses a lookup that has waited until its deadline.
-func (p *Permit) tooLate() *Refusal {
+	var refusal *Refusal
+	select {
+	case p.table.weight.scouts <- struct{}{}:
+		p.scout = true
+		return nil
+	case <-ctx.Done():
+		return nil
+	case <-over:
+		refusal = p.refusal(ReasonDeadline, "the first lookups of the table are not answered in time; ask again later")
+	case <-p.table.weight.learned:
+	}
 	c := p.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.metrics.shed(p.client.who.Name, p.class, ReasonDeadline)
-	return &Refusal{ReasonDeadline, retries[p.class], "the first lookups of the table are not answered in time; ask again later"}
-}
-
-// proceed tries again to start a lookup that has to wait.
-func (p *Permit) proceed() (<-chan struct{}, *Refusal) {
-	c := p.controller
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !p.waits || p.released {
-		return nil, nil
+	if refusal == nil {
+		refusal = c.large(p)
 	}
-	c.advance(time.Now())
-	if refusal := c.large(p); refusal != nil {
-		c.metrics.shed(p.client.who.Name, p.class, refusal.Reason)
-		return nil, refusal
+	if refusal == nil {
+		return nil
 	}
-	return c.hold(p), nil
+	c.shed(p.client.who, p.class, refusal)
+	return refusal
 }

@@ -79,7 +79,7 @@ func TestOneAnswerMayTakeMoreThanThereIs(t *testing.T) {
 }
 
 func TestLargerAnswersAreBelievedSooner(t *testing.T) {
-	var w weight
+	w := newWeight()
 	w.observe(1000, 1)
 	assert.InDelta(t, 1000, w.perKey, 0)
 	for range 8 {
@@ -171,7 +171,7 @@ func TestWaitingEndsWhateverBecomesOfTheFirst(t *testing.T) {
 			p.Release(Outcome{Late: 1})
 		}
 		assert.True(t, empty(c))
-		assert.Zero(t, c.tables[shop].weight.scouts)
+		assert.Empty(t, c.tables[shop].weight.scouts)
 		require.NoError(t, (*Permit)(nil).Wait(t.Context()))
 	})
 }

@@ -117,17 +117,28 @@ func (l loops) String() string {
 // inTime is how many lookups were in time a second.
 func (l loops) inTime() float64 { return float64(l.good) / float64(max(l.seconds, 1)) }
 
+// regime is a closed loop and its hosts.
+type regime struct {
+	callers, keys int
+	// slow is how many times longer than usual the hosts take, and cold how many times more in
+	// the first 10 s.
+	slow, cold float64
+	deadline   time.Duration
+	// besides is what lookups take, on average at random, for other reasons than load.
+	besides time.Duration
+}
+
 // closed runs a closed loop until it has made enough lookups to compare, in stretches of 40 s.
-func closed(t *testing.T, change configured, callers, keys int, slow, cold float64, deadline time.Duration) (l loops) {
+func closed(t *testing.T, change configured, r regime) (l loops) {
 	t.Helper()
 	const length, lookups, most = 40, 10_000, 16
 	for seed := uint64(0); l.lookups < lookups && seed < most; seed++ {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSim(t, change)
 			s.rng = rand.New(rand.NewPCG(seed, 3))
-			s.slow = slow * cold
-			s.after(10*second, func() { s.slow = slow })
-			for _, d := range s.run(length*second, caller{who: service, loops: callers, keys: keys, deadline: deadline}) {
+			s.slow, s.tail = r.slow*r.cold, r.besides
+			s.after(10*second, func() { s.slow = r.slow })
+			for _, d := range s.run(length*second, caller{who: service, loops: r.callers, keys: r.keys, deadline: r.deadline}) {
 				switch {
 				case d.shed:
 					l.shed++
@@ -162,7 +173,9 @@ func TestNoHarm(t *testing.T) {
 						for _, deadline := range []time.Duration{simDeadline, second} {
 							t.Run(fmt.Sprintf("%d callers of %d keys, hosts × %g, at first × %g, deadline %s", callers, keys, slow, slow*cold, deadline), func(t *testing.T) {
 								t.Parallel()
-								run := func(change configured) loops { return closed(t, change, callers, keys, slow, cold, deadline) }
+								run := func(change configured) loops {
+									return closed(t, change, regime{callers: callers, keys: keys, slow: slow, cold: cold, deadline: deadline})
+								}
 								without, with := run(disabled), run(nil)
 								t.Logf("without %v; with %v", without, with)
 								assert.GreaterOrEqual(t, with.inTime(), 0.97*without.inTime())
@@ -180,4 +193,50 @@ func TestNoHarm(t *testing.T) {
 		}
 	})
 	assert.Greater(t, harmed.Load(), int64(10), "control: a limit far too low does harm")
+}
+
+// TestNoHarmWhereSomeAreLate is of closed loops in which 5 to 40 % of the lookups are late without
+// admission, and stay so. To refuse some of them makes the others faster, and fewer of all are
+// answered.
+func TestNoHarmWhereSomeAreLate(t *testing.T) {
+	long(t)
+	if testing.Short() {
+		t.Skip("takes minutes")
+	}
+	var harmed atomic.Int64
+	t.Run("loads", func(t *testing.T) {
+		for name, load := range map[string]regime{
+			"busy hosts":                       {callers: 16, keys: 200, slow: 1.1},
+			"busy hosts, few large lookups":    {callers: 4, keys: 500, slow: 1.5},
+			"now and then slow":                {callers: 16, keys: 200, slow: 1, besides: 50 * time.Millisecond},
+			"now and then slow, small lookups": {callers: 16, keys: 10, slow: 1, besides: 60 * time.Millisecond},
+			"now and then slow, less":          {callers: 16, keys: 200, slow: 1, besides: 25 * time.Millisecond},
+		} {
+			for _, cold := range []float64{1, 4} {
+				for _, deadline := range []time.Duration{simDeadline, second} {
+					r := load
+					r.cold, r.deadline = cold, deadline
+					t.Run(fmt.Sprintf("%s, at first × %g, deadline %s", name, cold, deadline), func(t *testing.T) {
+						t.Parallel()
+						noHarm(t, r, &harmed)
+					})
+				}
+			}
+		}
+	})
+	assert.Greater(t, harmed.Load(), int64(5), "control: a limit far too low does harm")
+}
+
+func noHarm(t *testing.T, load regime, harmed *atomic.Int64) {
+	t.Helper()
+	without, with := closed(t, disabled, load), closed(t, nil, load)
+	late := float64(without.late) / float64(without.lookups)
+	t.Logf("without %v; with %v; late %.3f, kept %.3f", without, with, late, with.inTime()/without.inTime())
+	assert.GreaterOrEqual(t, with.inTime(), 0.97*without.inTime())
+	if load.cold == 1 {
+		assert.InDelta(t, 0.225, late, 0.175, "the load is another one")
+		if closed(t, tooLow, load).inTime() < 0.97*without.inTime() {
+			harmed.Add(1)
+		}
+	}
 }

@@ -5,18 +5,15 @@ import "time"
 // Outcome is how a lookup ended. The zero Outcome is that of a lookup that was
 // abandoned, or failed before anyone was asked.
 type Outcome struct {
-	// Answered is how many keys were found or not found.
-	Answered int
-	// Late is how many keys the hosts were too slow for: timed out, or refused
-	// because too much was in-flight at their hosts. Keys that failed, are too
-	// large or have no replica left are not among them, since less load would not
-	// help them.
+	Answered int // keys that were found or not found
+	// Late is how many keys the hosts were too slow for: timed out, or refused because too
+	// much was in-flight at their hosts. Less load would not help keys that failed, are too
+	// large or have no replica left.
 	Late int
 	// Bytes is how many bytes of cells the answer has, or would have had with the keys
 	// that are too large, as far as they were read.
-	Bytes int
-	// Cancelled is set when the caller hung up before the hosts had answered.
-	Cancelled bool
+	Bytes     int
+	Cancelled bool // the caller hung up before the hosts had answered
 }
 
 // Permit is the leave to do one lookup.
@@ -25,22 +22,21 @@ type Permit struct {
 	ask        Ask
 	class      int
 	rank       int
-	// units is what the lookup costs its hosts, in keys of usual size.
-	units  int
-	client *client
-	table  *table
-	began  time.Time
+	client     *client
+	table      *table // nil for one without an SLO
+	began      time.Time
+	// budget is the time that the lookup may take: up to its deadline, and no longer than
+	// the target of its table; 0 for a table without one.
 	budget time.Duration
-	// noted is set once the lookup has counted as evidence.
-	noted bool
-	// level is that of its table when it started.
-	level Level
-	// memory is what the answer is likely to take, in bytes. A scout finds that out,
-	// and a permit that waits has still to be told.
+	// units is what the lookup costs its hosts, in keys of usual size, and found how many of
+	// these were in-flight when it started.
+	units, found int
+	level        Level // of its table when it started
+	// memory is what the answer is likely to take, in bytes. A permit that waits has still
+	// to be told, and a scout finds it out.
 	memory       int64
-	scout, waits bool
-
-	older, newer *Permit
+	waits, scout bool
+	noted        bool // has counted as evidence
 	released     bool
 }
 
@@ -52,11 +48,12 @@ func (p *Permit) FewHedges() bool { return p != nil && p.level >= LevelHedges }
 // be answered as SHED. False for a nil Permit.
 func (p *Permit) ShedOptional() bool { return p != nil && p.level >= LevelOptional }
 
-// abandoned reports whether the caller hung up within the first half of the time that the
-// lookup might take. That says nothing about the hosts. Who hangs up later does so because
-// they are slow: many callers have a timeout of their own which they do not send.
-func (p *Permit) abandoned(o Outcome, now time.Time) bool {
-	return o.Cancelled && 2*now.Sub(p.began) < p.budget
+// tells reports whether an outcome says something about how fast the hosts are. One of a
+// lookup that failed at once does not, nor that of a caller who hung up within the first half
+// of the time that the lookup might take. Who hangs up later does so because they are slow:
+// many callers have a timeout of their own which they do not send.
+func (p *Permit) tells(o Outcome, took time.Duration) bool {
+	return (o.Answered > 0 || o.Late > 0) && !(o.Cancelled && 2*took < p.budget)
 }
 
 // Release ends the lookup. Only the first call counts, so that a deferred one
@@ -73,19 +70,15 @@ func (p *Permit) Release(o Outcome) {
 		return
 	}
 	p.released = true
-	took := now.Sub(p.began)
-	c.classes[p.class]--
-	c.load.leave(p, o, now)
-	p.client.leave(now)
+	c.load.leave(p)
+	p.client.inflight--
 	c.unhold(p, o)
-	// The table is not the present one when its SLO was replaced meanwhile.
-	if t := p.table; t != nil {
-		if o.Answered == p.ask.Keys {
-			t.fastest.observe(p.ask.Keys, took, now)
-		}
-		if !p.abandoned(o, now) {
-			t.ladder.seconds.add(p.class, o.Late > 0 || took > t.slo.Target, t.slo.slack(), now)
-		}
+	took := now.Sub(p.began)
+	if p.tells(o, took) {
+		c.load.note(p, o.Late > 0, now)
+	}
+	if p.table != nil && o.Answered == p.ask.Keys {
+		p.table.fastest.observe(p.ask.Keys, took, now)
 	}
 	c.advance(now)
 }

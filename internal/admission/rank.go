@@ -10,61 +10,25 @@ import (
 // clients before those of heavy ones. 0 is the highest.
 const ranks = 2 * priorities
 
-// light is the usage, relative to that of the heaviest client of the same priority, below
-// which a client is a light one: no two clients of equal use differ by as much.
-const light = 0.5
-
-// retries are when to ask again after an overload, by priority: the low ones leave the first
-// free room to the high ones.
-var retries = [priorities]time.Duration{100 * time.Millisecond, 250 * time.Millisecond, time.Second}
-
-// rank returns the rank of a client's lookups.
+// rank returns the rank of a client's lookups. A light client has less than half of the usage
+// of the heaviest one of its priority: no two clients of equal use differ by as much.
 func (c *Controller) rank(cl *client, class int, now time.Time) int {
-	rank := 2 * class
-	if cl.recent(now) >= light*c.load.heaviest[class] {
-		rank++
+	heaviest := &c.heaviest[class]
+	if *heaviest == nil || (*heaviest).recent(now) <= cl.recent(now) { // all fade alike
+		*heaviest = cl
 	}
-	return rank
+	if 2*cl.recent(now) < (*heaviest).recent(now) {
+		return 2 * class
+	}
+	return 2*class + 1
 }
 
-// weigh finds out who asks: of each priority the heaviest client, and which ranks there are.
-func (c *Controller) weigh(now time.Time) {
-	l := &c.load
-	l.heaviest, l.asking = [priorities]float64{}, [ranks]bool{}
-	for _, cl := range c.clients {
-		class := classOf(cl.who.Priority)
-		l.heaviest[class] = max(l.heaviest[class], cl.recent(now))
-	}
-	for _, cl := range c.clients {
-		if now.Sub(cl.asked) < usageMemory {
-			l.asking[c.rank(cl, classOf(cl.who.Priority), now)] = true
-		}
-	}
-}
-
-// overloaded refuses what the hosts could not keep up with.
-func (c *Controller) overloaded(p *Permit) *Refusal {
-	if c.load.fits(p.rank) {
+// crammed refuses what the hosts could not keep up with.
+func (c *Controller) crammed(p *Permit) *Refusal {
+	if c.load.fits(p.rank, p.began) {
 		return nil
 	}
-	return &Refusal{ReasonOverload, retries[p.class],
-		"the proxy has as much in-flight as the hosts keep up with; ask again later, or send less"}
-}
-
-// turnout is how the lookups of one priority fared of late.
-type turnout struct{ admitted, refused int }
-
-// note takes a lookup; halved now and then, the numbers are those of the last lookups.
-func (t *turnout) note(r *Refusal) {
-	if r != nil && r.Reason == ReasonOverload {
-		t.refused++
-	} else {
-		t.admitted++
-	}
-	if t.admitted+t.refused >= enough {
-		t.admitted /= 2
-		t.refused /= 2
-	}
+	return p.refusal(ReasonOverload, "the proxy has as much in-flight as the hosts keep up with; ask again later, or send less")
 }
 
 // AtHeaders refuses a lookup of which nothing is known but who asks, and returns nil if
@@ -79,18 +43,26 @@ func (c *Controller) AtHeaders(who *identity.Client) *Refusal {
 	if who == nil {
 		who = identity.Anonymous
 	}
-	class, now := classOf(who.Priority), time.Now()
+	p := &Permit{class: classOf(who.Priority), began: time.Now()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if t := &c.turnouts[class]; !c.limits.Enabled || t.refused <= max(t.admitted, enough/4) {
+	if !c.limits.Enabled || c.refusals[p.class] < enough/2 {
 		return nil
 	}
-	c.advance(now)
-	p := &Permit{class: class, rank: c.rank(c.client(who, now), class, now)}
-	refusal := c.overloaded(p)
+	c.advance(p.began)
+	p.rank = c.rank(c.client(who, p.began), p.class, p.began)
+	refusal := c.crammed(p)
 	if refusal != nil {
-		c.turnouts[class].note(refusal)
-		c.metrics.shed(who.Name, class, refusal.Reason)
+		c.shed(who, p.class, refusal)
 	}
 	return refusal
+}
+
+// shed counts a refusal.
+func (c *Controller) shed(who *identity.Client, class int, r *Refusal) {
+	if r.Reason == ReasonOverload {
+		c.refusals[class] = min(c.refusals[class]+1, enough)
+	}
+	c.metrics.shed.WithLabelValues(string(r.Reason), priorityName(class)).Inc()
+	c.metrics.clientShed.WithLabelValues(who.Name, string(r.Reason)).Inc()
 }

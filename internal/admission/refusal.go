@@ -11,20 +11,12 @@ type Reason string
 
 // The reasons for which a lookup is refused, in the order in which they are looked at.
 const (
-	// ReasonConcurrency means that the client has as many lookups in-flight as
-	// it may.
-	ReasonConcurrency Reason = "client_concurrency"
-	// ReasonLadder means that the table is late beyond its SLO, and lookups of this
-	// priority give way to others.
-	ReasonLadder Reason = "ladder"
-	// ReasonDeadline means that lookups of the table need longer than is left.
-	ReasonDeadline Reason = "deadline"
-	// ReasonOverload means that the hosts do not keep up with what is in-flight.
-	ReasonOverload Reason = "overload"
-	// ReasonMemory means that requests and answers take all the memory that they may.
-	ReasonMemory Reason = "memory"
-	// ReasonRate means that the client has used up its keys per second.
-	ReasonRate Reason = "client_rate"
+	ReasonConcurrency Reason = "client_concurrency" // the client has as many in-flight as it may
+	ReasonLadder      Reason = "ladder"             // this priority gives way while the table is late
+	ReasonDeadline    Reason = "deadline"           // lookups of the table need longer than is left
+	ReasonOverload    Reason = "overload"           // the hosts do not keep up with what is in-flight
+	ReasonMemory      Reason = "memory"             // requests and answers take all that they may
+	ReasonRate        Reason = "client_rate"        // the client has used up its keys per second
 )
 
 // every has all of them, with what clients are told.
@@ -37,14 +29,15 @@ var every = map[Reason]reasons.Reason{
 	ReasonRate:        reasons.ClientRate,
 }
 
+// retries are when to ask again after an overload, by priority: the low ones leave the first
+// free room to the high ones.
+var retries = [priorities]time.Duration{100 * time.Millisecond, 250 * time.Millisecond, time.Second}
+
 // Refusal is the error of a lookup that may not start.
 type Refusal struct { //nolint:errname // A refusal is an outcome; RefusalError would say it twice.
-	// Reason is one of the reasons of this package.
-	Reason Reason
-	// RetryAfter is when to ask again at the earliest; above 0.
-	RetryAfter time.Duration
-	// Message says what is the matter and what to do; fit for clients.
-	Message string
+	Reason     Reason
+	RetryAfter time.Duration // when to ask again at the earliest; above 0
+	Message    string        // what is the matter and what to do; fit for clients
 }
 
 // Error returns the message.
@@ -52,3 +45,8 @@ func (r *Refusal) Error() string { return r.Message }
 
 // ClientReason implements reasons.Carrier.
 func (r *Refusal) ClientReason() reasons.Reason { return every[r.Reason] }
+
+// refusal refuses a lookup until its priority may ask again.
+func (p *Permit) refusal(reason Reason, message string) *Refusal {
+	return &Refusal{reason, retries[p.class], message}
+}

@@ -67,7 +67,8 @@ type sim struct {
 	free       [simHosts]time.Time
 	events     events
 	done       []done
-	floor      time.Duration
+	// floor is what every lookup takes besides, and tail the mean of a random time that it does.
+	floor, tail time.Duration
 	// slow is how many times longer than usual the hosts take; 0 is 1.
 	slow float64
 	// quota, when above 0, is how much of each simPeriod a host may work, as a control group
@@ -222,6 +223,9 @@ func (s *sim) lookup(c caller, then func(shed bool)) {
 	}
 	took, refused := s.serve(c.keys)
 	took += s.floor
+	if s.tail > 0 {
+		took += time.Duration(s.rng.ExpFloat64() * float64(s.tail))
+	}
 	switch {
 	case refused == c.keys:
 		took = time.Millisecond
