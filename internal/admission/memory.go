@@ -125,7 +125,11 @@ func (p *Permit) Wait(ctx context.Context) error {
 	select {
 	case p.table.weight.scouts <- struct{}{}:
 		p.scout = true
-		return nil
+		select {
+		case <-p.table.weight.learned: // before there was room for a scout
+		default:
+			return nil
+		}
 	case <-ctx.Done():
 		return nil
 	case <-over:

@@ -53,7 +53,7 @@ func (p *Permit) ShedOptional() bool { return p != nil && p.level >= LevelOption
 // of the time that the lookup might take. Who hangs up later does so because they are slow:
 // many callers have a timeout of their own which they do not send.
 func (p *Permit) tells(o Outcome, took time.Duration) bool {
-	return (o.Answered > 0 || o.Late > 0) && !(o.Cancelled && 2*took < p.budget)
+	return (o.Answered > 0 || o.Late > 0) && (!o.Cancelled || 2*took >= p.budget)
 }
 
 // Release ends the lookup. Only the first call counts, so that a deferred one
