@@ -32,6 +32,10 @@ mix:
 // memoryLimit is what the proxy is held to, in bytes.
 const memoryLimit = 256 << 20
 
+// smallLoad is that of the floods: at 50 lookups a second nodes that read partitions of 10 MiB
+// on the same two CPUs leave the promise no room.
+var smallLoad = bench.Load{Rate: floodRate}
+
 // The figures of memory.
 const (
 	peakMemory   = "peak of memory"
@@ -67,7 +71,7 @@ var memory = scenario{
 		defer owned.close()
 		small := a.as(owned, caller{name: "small"}, 50)
 		defer small.leave()
-		a.load(small, 3*time.Second)
+		a.loadAt(small, smallLoad, 3*time.Second)
 		lift, err := a.cluster.LimitMemory(owned.proxy.PID(), memoryLimit)
 		if err != nil {
 			a.t.Logf("no control group (%v): held to the peak of its memory", err)
@@ -80,7 +84,7 @@ var memory = scenario{
 		owned.token = caller{name: "wide"}.token()
 		var statuses map[string]int64
 		watch := watchPeak(owned.proxy.PID())
-		l := a.during(small, 0, func() { statuses = a.flood(owned, a.wide, 1000, span(15*time.Second)) })
+		l := a.duringAt(small, smallLoad, 0, func() { statuses = a.flood(owned, a.wide, 1000, span(15*time.Second)) })
 		peak := watch()
 		if !safe {
 			// The nodes do not survive that.
