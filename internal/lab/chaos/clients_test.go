@@ -121,7 +121,7 @@ func crowdChecks(percent float64) func(o *Outcome) []Check {
 }
 
 var priorities = scenario{
-	name: "priorities", fault: "two priorities: interactive at a third of the possible load, batch at 5 × of it, from the sixth second on",
+	name: "priorities", fault: "two priorities: interactive at a fifth of the possible load, batch at 5 × of it, from the sixth second on",
 	promise: "≥ 99.4 % of interactive in time", without: "both are one client, of one priority", judge: crowdChecks(0.6),
 	rely: "Interactive lookups are answered in time whatever batch asks for.",
 	measure: func(a *arena, safe bool) *Outcome {
@@ -135,7 +135,7 @@ var priorities = scenario{
 		lift := a.limitNodes(nodeShare)
 		defer lift()
 		peak := a.peak()
-		a.crowded(o, s, span(15*time.Second), map[*subject]float64{a.as(s, high, measuredKeys): peak / 3}, a.as(s, low, crowdKeys), 5*peak)
+		a.crowded(o, s, span(15*time.Second), map[*subject]float64{a.as(s, high, measuredKeys): peak / 5}, a.as(s, low, crowdKeys), 5*peak)
 		lift()
 		o.figure(Sum, "refused of batch", a.sum(s, "qosproxy_admission_shed_total", "priority", "batch"), "")
 		o.figure(Sum, "refused of interactive", a.sum(s, "qosproxy_admission_shed_total", "priority", "interactive"), "")
@@ -145,7 +145,7 @@ var priorities = scenario{
 }
 
 var greedyClient = scenario{
-	name: "greedy", fault: "one client at 5 × of the possible load, nine at a twentieth of it each, from the sixth second on",
+	name: "greedy", fault: "one client at 5 × of the possible load, nine at a fortieth of it each, from the sixth second on",
 	promise: "≥ 99 % of the lookups of the nine in time", without: "all ten are one client", judge: crowdChecks(1),
 	rely: "A client that asks for too much takes nothing from those that stay within their share.",
 	measure: func(a *arena, safe bool) *Outcome {
@@ -166,7 +166,7 @@ var greedyClient = scenario{
 				if !safe {
 					who = clients[0]
 				}
-				polite[a.as(s, who, measuredKeys)] = peak / 20
+				polite[a.as(s, who, measuredKeys)] = peak / 40
 			}
 		}
 		a.crowded(o, s, span(15*time.Second), polite, a.as(s, clients[0], crowdKeys), 5*peak)
