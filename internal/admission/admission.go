@@ -173,6 +173,7 @@ func (c *Controller) Admit(ask Ask) (*Permit, error) {
 		}
 	}
 	c.refusals[p.class] = max(c.refusals[p.class]-1, 0)
+	p.goFirst()
 	c.load.enter(p)
 	p.client.inflight++
 	p.client.usage += float64(p.units)

@@ -93,6 +93,18 @@ func (c *Controller) large(p *Permit) *Refusal {
 		"the requests and answers in memory take all that they may; ask again later, for fewer keys, rows or columns at a time")
 }
 
+// goFirst has a lookup that waits go first, if too few do.
+func (p *Permit) goFirst() {
+	if !p.waits {
+		return
+	}
+	select {
+	case p.table.weight.scouts <- struct{}{}:
+		p.waits, p.scout = false, true
+	default:
+	}
+}
+
 // unhold gives back what a lookup has of the memory, and learns from its answer.
 func (c *Controller) unhold(p *Permit, o Outcome) {
 	c.memory.Release(p.memory)
