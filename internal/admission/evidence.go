@@ -87,7 +87,7 @@ func (w *seconds) add(p *Permit, late bool, now time.Time) {
 	if s.at != now.Unix() {
 		s.at, s.tally = now.Unix(), tally{}
 	}
-	s.tally.add(p, late)
+	s.add(p, late)
 }
 
 // sum adds up the last n seconds, the present one included.
