@@ -27,7 +27,10 @@ const (
 	// trialTime is how long the share that is late may stay above half of what it was before
 	// the limit was lowered.
 	trialTime = 2 * time.Second
-	// longestHold bounds how long a limit stands until it is lifted to see whether it is of use
+	// probeStep is how many times a limit is raised at once: with 4, closed loops had 0.967 of what
+	// is in time without a limit; without steps ten times the load had 95 % in time, not 99.
+	probeStep = 8
+	// longestHold bounds how long a limit stands until it is raised to see whether it is of use
 	// yet, and how long one that was of none is not lowered again.
 	longestHold = 5 * time.Minute
 )
@@ -35,8 +38,8 @@ const (
 // load is the keys in-flight, and the limit of them.
 type load struct {
 	least, most float64
-	// limit is most unless it is lowered.
-	limit float64
+	// limit is most unless it is lowered; former is what it was before a probe, 0 without one.
+	limit, former float64
 	// lowered is since when, and zero while it is not; before is the share of lookups that were
 	// late then, and helped when it was last seen halved.
 	lowered, helped time.Time
@@ -140,7 +143,7 @@ func (l *load) decide(s *sample, now time.Time) {
 		}
 		return
 	case now.Sub(l.lowered) >= l.hold && s.alone():
-		l.lift()
+		l.probe(s, now)
 		return
 	case 2*share <= l.before:
 		l.helped = now
@@ -152,6 +155,22 @@ func (l *load) decide(s *sample, now time.Time) {
 	if l.refused.After(s.begin) {
 		l.steer(s, now)
 	}
+}
+
+// probe raises the limit with each sample, to see whether it is of use yet. When most lookups are
+// late again it is, and stands twice as long as before; when nothing is refused any more, it ends.
+// To lift it at once would let in all that comes until that is late.
+func (l *load) probe(s *sample, now time.Time) {
+	if l.former == 0 {
+		l.former = l.limit
+	}
+	if !s.collapsed() {
+		l.limit = l.within(probeStep * l.limit)
+		return
+	}
+	l.lowered, l.helped, l.hold = now, now, min(2*l.hold, longestHold)
+	l.set(l.former, now)
+	l.former = 0
 }
 
 // steer moves the limit to where the slowest lookups of the SLO are at the margin: by Little's
@@ -170,7 +189,9 @@ func (l *load) set(limit float64, now time.Time) {
 	l.limit, l.changed = l.within(limit), now
 }
 
-func (l *load) lift() { l.limit, l.lowered, l.changed = l.most, time.Time{}, time.Time{} }
+func (l *load) lift() {
+	l.limit, l.former, l.lowered, l.changed = l.most, 0, time.Time{}, time.Time{}
+}
 
 // fits reports whether a lookup of a rank may start. It does while those in-flight of its rank
 // and above leave room, whatever its size, so that large ones are not starved. Lower ones do

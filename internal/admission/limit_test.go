@@ -271,6 +271,16 @@ func TestAGreedyClientDoesNotCrowdOutPoliteOnes(t *testing.T) {
 	}
 }
 
+// TestAnOverloadThatLastsIsNotLetInAgain is of a limit that is looked whether it is of use yet.
+func TestAnOverloadThatLastsIsNotLetInAgain(t *testing.T) {
+	bubble(t, noLimit, func(t *testing.T, change configured) bool {
+		s := newSim(t, change)
+		all := between(s.run(40*second, caller{who: service, keys: 50, rate: steady(10 * capacity(50))}), 2*second, 40*second)
+		t.Logf("%.4f of the admitted in time", admitted(all))
+		return admitted(all) > 0.97
+	})
+}
+
 // TestCallersThatWaitLongAreHeldToTheSLOInOverload is of callers that wait for 10 s.
 func TestCallersThatWaitLongAreHeldToTheSLOInOverload(t *testing.T) {
 	bubble(t, noLimit, func(t *testing.T, change configured) bool {
