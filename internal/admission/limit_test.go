@@ -273,6 +273,7 @@ func TestAGreedyClientDoesNotCrowdOutPoliteOnes(t *testing.T) {
 
 // TestAnOverloadThatLastsIsNotLetInAgain is of a limit that is looked whether it is of use yet.
 func TestAnOverloadThatLastsIsNotLetInAgain(t *testing.T) {
+	long(t)
 	bubble(t, noLimit, func(t *testing.T, change configured) bool {
 		s := newSim(t, change)
 		all := between(s.run(40*second, caller{who: service, keys: 50, rate: steady(10 * capacity(50))}), 2*second, 40*second)
