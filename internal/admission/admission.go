@@ -34,7 +34,7 @@ type Limits struct {
 // a memory limit.
 func DefaultLimits() Limits {
 	return Limits{
-		Enabled: true, MinConcurrency: 200, MaxConcurrency: 100_000, MaxMemory: 1 << 30,
+		Enabled: true, MinConcurrency: 100, MaxConcurrency: 100_000, MaxMemory: 1 << 30,
 		Ladder: Ladder{Hedges: 2, Optional: 3, Batch: 4, Standard: 8},
 	}
 }

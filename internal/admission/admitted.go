@@ -68,9 +68,7 @@ func (a *Admitted) admit(ctx context.Context, req *lookup.Request, do func(*Outc
 		Keys:      len(req.Keys),
 		Deadline:  req.End(ctx),
 		MostBytes: req.Table.Settings.MaxResponseBytes,
-	}
-	if req.ReadsReplicas() {
-		ask.Answers = 2
+		Answers:   req.Answers(),
 	}
 	permit, err := a.controller.Admit(ask)
 	if err != nil {

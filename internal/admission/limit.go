@@ -119,7 +119,7 @@ func (l *load) check(now time.Time) {
 	s := &l.sample
 	age := now.Sub(s.begin)
 	switch lowered := !l.lowered.IsZero(); {
-	case s.lookups >= enough && age >= sampleTime:
+	case (s.lookups >= enough || l.former != 0 && s.lookups >= few) && age >= sampleTime:
 	case s.collapsed() && (s.lookups >= enough || lowered && s.lookups >= few):
 	case lowered && age >= patience, age >= shortWindow*time.Second:
 	default:
@@ -159,6 +159,7 @@ func (l *load) decide(s *sample, now time.Time) {
 
 // probe raises the limit with each sample, to see whether it is of use yet. When most lookups are
 // late again it is, and stands twice as long as before; when nothing is refused any more, it ends.
+// A few lookups are a sample, as most of them are late or not.
 // To lift it at once would let in all that comes until that is late.
 func (l *load) probe(s *sample, now time.Time) {
 	if l.former == 0 {

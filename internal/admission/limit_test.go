@@ -240,6 +240,22 @@ func TestPrioritiesAreKeptInOrder(t *testing.T) {
 	}
 }
 
+// TestTheLeastLimitLeavesSlowHostsRoom is of hosts that keep up with three lookups in-flight.
+func TestTheLeastLimitLeavesSlowHostsRoom(t *testing.T) {
+	high := func(cfg *Config) { cfg.Limits.MinConcurrency *= 2 }
+	bubble(t, map[string]configured{"twice the least limit": high}, func(t *testing.T, change configured) bool {
+		s := newSim(t, change)
+		s.slow = 6
+		full := capacity(50) / s.slow
+		all := between(s.run(65*second,
+			caller{who: person, keys: 50, rate: steady(full / 5)},
+			caller{who: job, keys: 60, rate: steady(5 * full)}), settled, 65*second)
+		interactive := inSLA(of(all, person.Name))
+		t.Logf("in time: interactive %.4f, batch %.4f", interactive, inSLA(of(all, job.Name)))
+		return interactive >= 0.994
+	})
+}
+
 func TestAGreedyClientDoesNotCrowdOutPoliteOnes(t *testing.T) {
 	// No client has a rate of its own.
 	for _, priority := range []identity.Priority{identity.Interactive, identity.Batch} {

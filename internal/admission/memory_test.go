@@ -195,7 +195,7 @@ func TestLargeKeysCountForMoreThanOne(t *testing.T) {
 	}{
 		"small ones":                     {450, 50, 1 << 30, 50},
 		"large ones":                     {8 * unitBytes, 5, 1 << 30, 40},
-		"no more than the least limit":   {4 * mib, 5, 1 << 30, 200},
+		"no more than the least limit":   {4 * mib, 5, 1 << 30, 100},
 		"a large lookup of small ones":   {450, 500, 1 << 30, 500},
 		"control: sizes are not watched": {8 * unitBytes, 5, 0, 5},
 	} {

@@ -271,7 +271,7 @@ func Default() Config {
 		Clients: []Client{},
 		Admission: Admission{
 			Enabled:        true,
-			MinConcurrency: 200,
+			MinConcurrency: 100,
 			MaxConcurrency: 100_000,
 			Ladder:         Ladder{Hedges: 2, Optional: 3, Batch: 4, Standard: 8},
 		},

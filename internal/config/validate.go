@@ -68,7 +68,7 @@ func (v *validator) cassandra(c *Cassandra) {
 }
 
 func (v *validator) admission(a *Admission) {
-	v.check(a.MinConcurrency > 0, "admission.min_concurrency", "%d is below 1; use a number of keys such as 200", a.MinConcurrency)
+	v.check(a.MinConcurrency > 0, "admission.min_concurrency", "%d is below 1; use a number of keys such as 100", a.MinConcurrency)
 	v.check(a.MaxConcurrency > 0, "admission.max_concurrency", "%d is below 1; use a number of keys such as 100000", a.MaxConcurrency)
 	v.check(a.MaxConcurrency <= 0 || a.MaxConcurrency >= a.MinConcurrency, "admission.max_concurrency",
 		"%d is below min_concurrency, which is %d; raise it, or lower min_concurrency", a.MaxConcurrency, a.MinConcurrency)

@@ -11,11 +11,14 @@ import (
 // versionBytes is what a read of partition.OwnData has for each cell besides its value.
 const versionBytes = 8 + 4
 
-// ReadsReplicas reports whether a quorum of the replicas of each key may be asked for its own
-// data: of two to three, two answers are then in memory for one.
-func (r *Request) ReadsReplicas() bool {
+// Answers is how many replicas may answer for each key, so that their answers are in memory at
+// once: a quorum when the replicas may be asked for their own data, and otherwise 1.
+func (r *Request) Answers() int {
 	settings := r.Table.Settings
-	return settings.QuorumReads && isQuorum(partition.LevelOf(string(cmp.Or(r.Consistency, settings.Consistency))))
+	if !settings.QuorumReads || !isQuorum(partition.LevelOf(string(cmp.Or(r.Consistency, settings.Consistency)))) {
+		return 1
+	}
+	return r.Table.quorum
 }
 
 // isQuorum reports whether a level is one that the replicas may be asked for.

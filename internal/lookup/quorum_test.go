@@ -245,13 +245,24 @@ func TestQuorumOfSeveralDatacenters(t *testing.T) {
 	}
 }
 
-func TestReadsReplicas(t *testing.T) {
+func TestAnswersOfAKey(t *testing.T) {
 	b := newByReplicas(t, local, nil)
 	table := mustTable(t, b)
-	assert.True(t, (&lookup.Request{Table: table}).ReadsReplicas())
-	assert.False(t, (&lookup.Request{Table: table, Consistency: "local_one"}).ReadsReplicas())
+	assert.Equal(t, 2, (&lookup.Request{Table: table}).Answers())
+	assert.Equal(t, 1, (&lookup.Request{Table: table, Consistency: "local_one"}).Answers())
+	hosts := slices.Clone(b.snapshot.Hosts())
+	for i := range 2 {
+		h := hosts[i]
+		h.ID, h.Addr, h.Tokens = h.ID+"2", "1"+h.Addr, []int64{h.Tokens[0] + 1}
+		hosts = append(hosts, h)
+	}
+	five := ring.Replication{Strategy: "NetworkTopologyStrategy", Factors: map[string]int{"dc1": 5}}
+	var err error
+	b.snapshot, err = ring.New(ring.Topology{Hosts: hosts, Keyspaces: map[string]ring.Replication{"shop": five}, LocalDC: "dc1"})
+	require.NoError(t, err)
+	assert.Equal(t, 3, (&lookup.Request{Table: mustTable(t, b)}).Answers(), "of five replicas")
 	b = newByReplicas(t, local, func(s *lookup.Settings) { s.QuorumReads = false })
-	assert.False(t, (&lookup.Request{Table: mustTable(t, b)}).ReadsReplicas())
+	assert.Equal(t, 1, (&lookup.Request{Table: mustTable(t, b)}).Answers())
 	resp := b.get(t, "", nil, "a")
 	assert.False(t, resp.Plan.Quorum)
 	assert.Empty(t, b.outcomes())

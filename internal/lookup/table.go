@@ -28,7 +28,23 @@ func (s *Service) Table(keyspace, name string) (*Table, error) {
 			"table %s.%s may not be read through this proxy; its operator can list it under tables in the configuration", keyspace, name)}
 	}
 	columns := allowed(definition, settings.Columns)
-	return &Table{Schema: definition, Settings: settings, Columns: columns, readable: columns}, nil
+	return &Table{
+		Schema: definition, Settings: settings, Columns: columns, readable: columns, quorum: s.quorumOf(settings),
+	}, nil
+}
+
+// quorumOf returns how many of the local replicas of a table are a quorum; 1 where they are not
+// asked for one, or not known.
+func (s *Service) quorumOf(settings *Settings) int {
+	snapshot := s.cfg.Ring()
+	if !settings.QuorumReads || snapshot == nil {
+		return 1
+	}
+	placement, ok := snapshot.Placement(settings.Keyspace)
+	if !ok {
+		return 1
+	}
+	return len(placement.Local(0))/2 + 1
 }
 
 // Tables returns the tables that may be read and exist at this moment, in the

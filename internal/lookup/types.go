@@ -80,6 +80,8 @@ type Table struct {
 	// are the columns that they name; empty means all of the table.
 	narrowed bool
 	only     []string
+	// quorum is how many of the local replicas are one.
+	quorum int
 }
 
 // Request is one lookup.

@@ -55,7 +55,8 @@ func (a *arena) as(s *subject, c caller, keys int) *subject {
 }
 
 // settled is how long a crowd has been there when what others get of the proxy is
-// counted: as long as the proxy may take to find the limit.
+// counted: as long as the proxy may take to find the limit. The proxy is as old when they are
+// counted alone.
 const settled = 5 * time.Second
 
 // crowded loads a proxy with lookups to which a promise is made, and with others
@@ -80,7 +81,7 @@ func (a *arena) crowded(o *Outcome, s *subject, length time.Duration, polite map
 		o.share(name, lookups-(after.inTime-before.inTime), lookups)
 		return lookups
 	}
-	of(time.Second)
+	of(settled) // the proxy has just started
 	count(notInTimeAlone, settled)
 	var load sync.WaitGroup
 	load.Go(func() { a.loadAt(greedy, bench.Load{Rate: greed}, settled+length) })
@@ -121,7 +122,7 @@ func crowdChecks(percent float64) func(o *Outcome) []Check {
 }
 
 var priorities = scenario{
-	name: "priorities", fault: "two priorities: interactive at a fifth of the possible load, batch at 5 × of it, from the sixth second on",
+	name: "priorities", fault: "two priorities: interactive at a fifth of the possible load, batch at 5 × of it, from the eleventh second on",
 	promise: "≥ 99.4 % of interactive in time", without: "both are one client, of one priority", judge: crowdChecks(0.6),
 	rely: "Interactive lookups are answered in time whatever batch asks for.",
 	measure: func(a *arena, safe bool) *Outcome {
@@ -145,7 +146,7 @@ var priorities = scenario{
 }
 
 var greedyClient = scenario{
-	name: "greedy", fault: "one client at 5 × of the possible load, nine at a fortieth of it each, from the sixth second on",
+	name: "greedy", fault: "one client at 5 × of the possible load, nine at a fortieth of it each, from the eleventh second on",
 	promise: "≥ 99 % of the lookups of the nine in time", without: "all ten are one client", judge: crowdChecks(1),
 	rely: "A client that asks for too much takes nothing from those that stay within their share.",
 	measure: func(a *arena, safe bool) *Outcome {
