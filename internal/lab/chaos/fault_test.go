@@ -174,8 +174,8 @@ var rollingRestart = scenario{
 	},
 }
 
-// restartRate is the load while nodes start, join and leave, in lookups per second: a JVM
-// that starts has CPUs of its own in production, and here the same two as all others.
+// restartRate is the load while nodes start, in lookups per second: a JVM that starts has CPUs
+// of its own in production, and here the same two as all others.
 const restartRate = 20
 
 // The waits of untilSteady.

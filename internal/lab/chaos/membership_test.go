@@ -16,6 +16,10 @@ import (
 // promisedRing is how long the proxy may believe in a ring that has changed.
 const promisedRing = 90 * time.Second
 
+// membershipRate is the load while nodes join and leave: half of restartRate, as the ring has a
+// node more on the same two CPUs.
+const membershipRate = restartRate / 2
+
 const ringRightAfter = "ring right after"
 
 var membership = scenario{
@@ -26,7 +30,7 @@ var membership = scenario{
 		o := &Outcome{}
 		s := a.replicated(safe)
 		right := time.Duration(0)
-		o.load("during", a.duringAt(s, bench.Load{Rate: restartRate}, 0, func() {
+		o.load("during", a.duringAt(s, bench.Load{Rate: membershipRate}, 0, func() {
 			defer a.apart()()
 			// The ring delay, for which a node that joins or leaves says so beforehand,
 			// is 30 s unless a development cluster makes it shorter.

@@ -63,6 +63,7 @@ func TestTargetingIsJudgedByWhatWasMeasured(t *testing.T) {
 		flatRun(bench.ProxyGRPC, atOwners, 1), flatRun(bench.ProxyGRPC, steady, 1), flatRun(bench.ProxyGRPC, alone, 1), flatRun(bySocket, alone, 1),
 		flatRun(bench.ProxyGRPC, clustered, 1), flatRun(bench.ProxyGRPC, twoColumns, 1), flatRun(bench.ProxyGRPC, climbing, 1),
 		flatRun(bench.ProxyGRPC, clusteredAtRate, 1), flatRun(bench.ProxyGRPC, twoColumnsAtRate, 1), flatRun(bench.ProxyGRPC, primaryKeyAtRate, 1),
+		flatRun(bench.ProxyGRPC, manyAtRate, 1), flatRun(bench.ProxyGRPC, atOwnersAtRate, 1),
 	}
 	others := func(v float64) []report.Run {
 		return []report.Run{
@@ -71,6 +72,7 @@ func TestTargetingIsJudgedByWhatWasMeasured(t *testing.T) {
 			flatRun(bench.Cover, alone, v), flatRun(bench.Grouped, alone, v), flatRun(bench.Cover, clustered, v), flatRun(bench.Cover, twoColumns, v),
 			flatRun(bench.InUnpaged, climbing, 1/v), flatRun(bench.In, climbing, 1/v),
 			flatRun(bench.Cover, clusteredAtRate, v), flatRun(bench.Cover, twoColumnsAtRate, v), flatRun(partitioned, primaryKeyAtRate, v),
+			flatRun(bench.Cover, manyAtRate, v), flatRun(reference, atOwnersAtRate, v),
 		}
 	}
 	judged := func(runs []report.Run) (held, missed []string) {
@@ -86,7 +88,7 @@ func TestTargetingIsJudgedByWhatWasMeasured(t *testing.T) {
 		return held, missed
 	}
 	held, missed := judged(slices.Concat(proxies, others(10)))
-	assert.Len(t, held, 20)
+	assert.Len(t, held, 23)
 	assert.Len(t, missed, 3, "the proxy's own CPU is as before")
 	for _, claim := range missed {
 		assert.True(t, strings.HasPrefix(claim, "CPU of the proxy"), claim)

@@ -60,7 +60,7 @@ func measureQuorum(ctx context.Context, lab *Lab, r *report.Report) error {
 	defer judgeQuorum(r) // of what has been measured, also after an error
 	var parts []part
 	for _, c := range quorumCases {
-		parts = append(parts, part{[]string{c.condition}, c.measure})
+		parts = append(parts, part{c.conditions(), c.measure})
 	}
 	wanted, err := lab.wanted(parts)
 	if err != nil {
@@ -73,6 +73,17 @@ func measureQuorum(ctx context.Context, lab *Lab, r *report.Report) error {
 	}
 	return nil
 }
+
+// conditions returns the condition, and with all contenders that of one rate.
+func (q quorumCase) conditions() []string {
+	if !q.all {
+		return []string{q.condition}
+	}
+	return []string{q.condition, q.atRate()}
+}
+
+// atRate is the condition in which all contenders make the same lookups a second.
+func (q quorumCase) atRate() string { return q.condition + ", 120 lookups/s" }
 
 func (q quorumCase) measure(ctx context.Context, lab *Lab, _ *Site, r *report.Report) error {
 	layout := sixNodes(16)
@@ -93,16 +104,20 @@ func (q quorumCase) measure(ctx context.Context, lab *Lab, _ *Site, r *report.Re
 		if err != nil {
 			return err
 		}
+		at := func(condition string, load bench.Load, targets ...string) error {
+			contenders := append(coordinators.Contenders(condition, targets...), named(byReplicas, replicas.Contenders(condition, bench.ProxyGRPC))...)
+			c := lab.comparison(load)
+			count := s.countMessages(ctx, &r.Tables[0], c.Progress)
+			c.Progress = count.at
+			err := lab.run(ctx, r, c, contenders...)
+			return errors.Join(err, count.failed)
+		}
 		targets := []string{bench.InUnpaged}
 		if q.all {
+			err = at(q.atRate(), oneRate, targets...)
 			targets = append(targets, bench.Single, bench.ProxyGRPC)
 		}
-		contenders := append(coordinators.Contenders(q.condition, targets...), named(byReplicas, replicas.Contenders(q.condition, bench.ProxyGRPC))...)
-		c := lab.comparison(bench.Load{Concurrency: 4})
-		count := s.countMessages(ctx, &r.Tables[0], c.Progress)
-		c.Progress = count.at
-		err = lab.run(ctx, r, c, contenders...)
-		return errors.Join(err, count.failed, q.outcomes(ctx, proxy, &r.Tables[1]))
+		return errors.Join(err, at(q.condition, fourCallers, targets...), q.outcomes(ctx, proxy, &r.Tables[1]))
 	})
 }
 
@@ -163,7 +178,9 @@ func judgeQuorum(r *report.Report) {
 		if q.direct {
 			limit = 1.0 / 3
 		}
-		cpu(q.condition, limit, bench.InUnpaged)
+		for _, condition := range q.conditions() {
+			cpu(condition, limit, bench.InUnpaged)
+		}
 		if q.all {
 			cpu(q.condition, 1.0/10, bench.Single)
 			atLeast(r, "lookups per second, replicas / in-unpaged, "+q.condition, 2.5,
