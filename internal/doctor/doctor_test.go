@@ -85,7 +85,7 @@ func healthy(t *testing.T) patient {
 func ask(n *doctor.Node) {
 	n.Asked, n.NodeLocal = true, doctor.Allowed
 	n.Settings = map[string]string{
-		"concurrent_reads": "32", "native_transport_max_threads": "128", "dynamic_snitch": "true", "endpoint_snitch": "GossipingPropertyFileSnitch",
+		"concurrent_reads": "32", "native_transport_max_threads": "128", "dynamic_snitch": "false", "endpoint_snitch": "GossipingPropertyFileSnitch",
 		"partition_keys_in_select_fail_threshold": "-1", "partition_keys_in_select_warn_threshold": "-1",
 		"in_select_cartesian_product_fail_threshold": "-1", "in_select_cartesian_product_warn_threshold": "-1",
 	}
@@ -272,6 +272,10 @@ var faults = map[string]struct {
 		"settings", doctor.Note, "10.1.0.2:9042: native_transport_max_threads is 4", "128"},
 	"nodes that are not set alike": {func(p patient) { p.Nodes[1].Settings["concurrent_reads"] = "4" },
 		"settings", doctor.Note, "concurrent_reads differs: 32 on 10.1.0.1:9042, 10.1.0.3:9042, 4 on 10.1.0.2:9042", "concurrent_reads"},
+	"a node that asks others for its own data": {func(p patient) {
+		p.Nodes[1].Settings["dynamic_snitch"], p.Nodes[0].Settings, p.Nodes[2].Settings = "true", nil, nil
+	},
+		"settings", doctor.Note, "10.1.0.2:9042: dynamic_snitch is on, and speculative_retry is NONE for shop.products", "dynamic_snitch: false"},
 	"a node that refuses NODE_LOCAL": {func(p patient) { p.Nodes[2].NodeLocal, p.Nodes[2].Direct = doctor.Refused, true },
 		"node_local", doctor.Warning, "10.1.0.3:9042: NODE_LOCAL is refused, at which shop.features", "enable_nodelocal_queries"},
 	"a node that may ask others": {func(p patient) {

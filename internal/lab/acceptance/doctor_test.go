@@ -29,11 +29,15 @@ type doctorReport struct {
 	Counts map[string]int
 }
 
-// faults are the findings that are not ok, as check: found.
+// dynamicSnitch is found wherever a table without speculation is read at one replica: the nodes of
+// these tests are as Cassandra comes.
+const dynamicSnitch = "dynamic_snitch is on, and speculative_retry is NONE"
+
+// faults are the findings that are neither ok nor dynamicSnitch, as check: found.
 func (r *doctorReport) faults() []string {
 	faults := []string{}
 	for _, f := range r.Findings {
-		if f.Level != "ok" {
+		if f.Level != "ok" && !strings.Contains(f.Found, dynamicSnitch) {
 			faults = append(faults, f.Level+" "+f.Check+": "+f.Found+" → "+f.Mend)
 		}
 	}
@@ -77,7 +81,7 @@ func testDoctor(t *testing.T, binary string, cluster *devcluster.Cluster, client
 	const tables = "{name: doctor.hedged}, {name: doctor.pairs, consistency: LOCAL_QUORUM}"
 	good := config(points, "dc1", tables)
 
-	t.Run("a good cluster has no finding", func(t *testing.T) {
+	t.Run("a good cluster has no fault", func(t *testing.T) {
 		code, out := examine(t, binary, good, "-o", "json")
 		report := new(doctorReport)
 		require.NoError(t, json.Unmarshal([]byte(out), report), out)
@@ -94,7 +98,8 @@ func testDoctor(t *testing.T, binary string, cluster *devcluster.Cluster, client
 		for line := range strings.Lines(out) {
 			assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 80, line)
 		}
-		assert.Contains(t, out, "\n0 problems, 0 warnings, 0 notes, ")
+		assert.Contains(t, out, "\n0 problems, 0 warnings, 1 note, ")
+		assert.Contains(t, out, "dynamic_snitch is on")
 	})
 
 	for name, fault := range map[string]struct {

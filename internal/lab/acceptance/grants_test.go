@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,18 +97,10 @@ func TestGrants(t *testing.T) {
 func demandGrants(t *testing.T, n *devcluster.Node) {
 	t.Helper()
 	require.NoError(t, n.Stop())
-	path := filepath.Join(filepath.Dir(n.LogPath()), "cassandra.yaml")
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	var settings map[string]any
-	require.NoError(t, json.Unmarshal(text, &settings))
-	maps.Copy(settings, devcluster.Settings(map[string]any{
+	require.NoError(t, n.Configure(map[string]any{
 		"authenticator": "PasswordAuthenticator", "authorizer": "CassandraAuthorizer", "role_manager": "CassandraRoleManager",
-		"permissions_validity": "100ms", "roles_validity": "100ms",
+		"permissions_validity": "100ms", "roles_validity": "100ms", "dynamic_snitch": false,
 	}))
-	text, err = json.Marshal(settings)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, text, 0o600))
 	require.NoError(t, n.Start(t.Context()))
 }
 

@@ -3,10 +3,6 @@
 package cassandra_test
 
 import (
-	"encoding/json"
-	"maps"
-	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -176,19 +172,11 @@ func demandPasswords(t *testing.T, cluster *devcluster.Cluster) {
 	}
 	var booting errgroup.Group
 	for _, n := range cluster.Nodes() {
-		path := filepath.Join(filepath.Dir(n.LogPath()), "cassandra.yaml")
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
-		var settings map[string]any
-		require.NoError(t, json.Unmarshal(text, &settings))
-		maps.Copy(settings, devcluster.Settings(map[string]any{
+		require.NoError(t, n.Configure(map[string]any{
 			"authenticator": "PasswordAuthenticator", "authorizer": "CassandraAuthorizer", "role_manager": "CassandraRoleManager",
 			"permissions_validity": "100ms", "roles_validity": "100ms",
 			"partition_keys_in_select_warn_threshold": inThreshold, "partition_keys_in_select_fail_threshold": inThreshold,
 		}))
-		text, err = json.Marshal(settings)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(path, text, 0o600))
 		booting.Go(func() error { return n.Start(t.Context()) })
 	}
 	require.NoError(t, booting.Wait())

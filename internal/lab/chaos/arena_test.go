@@ -72,6 +72,7 @@ type arena struct {
 	mebibytes *bench.Dataset         // of the floods; nil until filled
 	tombs     bool                   // whether fillTombs has
 	most      float64                // what possible has found, lookups/s
+	static    bool                   // whether dynamic_snitch is off
 }
 
 // subject is a proxy under test with a client.
@@ -389,6 +390,24 @@ func (a *arena) restart() {
 	}
 	a.warm()
 }
+
+// snitch starts the nodes anew with the dynamic snitch off, or on, if they are not so already. While
+// it is on, all replicas ask a node that has just joined, since it has not been slow yet, for what
+// they have themselves, and wait for its first answer.
+func (a *arena) snitch(static bool) {
+	a.t.Helper()
+	if static == a.static {
+		return
+	}
+	for _, n := range a.cluster.Nodes() {
+		a.must(n.Configure(snitch(static)))
+	}
+	a.static = static
+	a.restart()
+}
+
+// snitch is the setting of nodes with the dynamic snitch off, or on.
+func snitch(static bool) map[string]any { return map[string]any{"dynamic_snitch": !static} }
 
 // node returns a node by its number, from 1.
 func (a *arena) node(n int) *devcluster.Node { return a.cluster.Nodes()[n-1] }

@@ -36,6 +36,8 @@ type scenario struct {
 	// the CPUs or another scenario shows much the same. Network scenarios need a network of their own.
 	quick   int
 	network bool
+	// static has the nodes' dynamic_snitch off: each replica answers by itself.
+	static bool
 	// measure makes the fault once and says what was seen, with the safeguard on or off.
 	measure func(a *arena, safe bool) *Outcome
 	// judge holds the promise against what all tries have seen together.
@@ -78,6 +80,7 @@ func TestChaos(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			s.skip(t, begin)
 			a.t = t
+			a.snitch(s.static)
 			v := s.run(a)
 			verdicts = append(verdicts, v)
 			if *folder != "" {

@@ -101,3 +101,25 @@ func (n *Node) writeFiles(seeds []string, tokens []int64, clusterYAML map[string
 	}
 	return nil
 }
+
+// Configure changes settings of the node's cassandra.yaml, written as for Cassandra 5.0, from its
+// next start on. Others stay as they are. The error is that of the file.
+func (n *Node) Configure(settings map[string]any) error {
+	path := filepath.Join(n.dir, "cassandra.yaml")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("configure node %d: %w", n.number, err)
+	}
+	all := map[string]any{}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return fmt.Errorf("configure node %d: %s: %w", n.number, path, err)
+	}
+	maps.Copy(all, ofVersion(settings, Version))
+	if text, err = json.MarshalIndent(all, "", "  "); err == nil {
+		err = os.WriteFile(path, append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("configure node %d: %w", n.number, err)
+	}
+	return nil
+}

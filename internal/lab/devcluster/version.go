@@ -58,10 +58,6 @@ var measured = []string{
 	"java.base/sun.security.provider", "java.base/sun.util.calendar", "java.base/sun.net.util",
 }
 
-// Settings returns settings of cassandra.yaml, written for 5.0, as the version of the nodes wants
-// them: for a test that changes the file of a node. Config takes them as they are.
-func Settings(settings map[string]any) map[string]any { return ofVersion(settings, Version) }
-
 // ofVersion returns settings of cassandra.yaml, written for 5.0, as another version wants them.
 // Before 4.1 the unit is a part of the name.
 func ofVersion(settings map[string]any, version string) map[string]any {
