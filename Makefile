@@ -123,7 +123,7 @@ fuzz-frames: ## send random and broken HTTP/2 frames to the gRPC listener (FRAME
 	QOSPROXY_FRAMES='$(FRAMES)' QOSPROXY_SEED='$(SEED)' $(GO) test -count=1 -timeout 4h -run TestRandomFrames -v ./internal/server
 
 .PHONY: chaos
-chaos: ## break a real cluster under load and print the scoreboard; root, 75 minutes (CHAOS="-chaos.scenarios=frozen")
+chaos: ## break a real cluster under load and print the scoreboard; root, two hours (CHAOS="-chaos.scenarios=frozen")
 	cd $(LAB) && $(GO) test -tags chaos -run TestChaos -count=1 -timeout 4h -v ./chaos -args -chaos.dir='$(abspath $(REPORTS))/chaos' $(value CHAOS)
 
 .PHONY: chaos-short
