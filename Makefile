@@ -191,8 +191,8 @@ bench-quorum: build-lab ## LOCAL_QUORUM through coordinators and through replica
 SIMULATE = cd $(LAB) && QOSPROXY_LONG=1 QOSPROXY_REPORTS='$(abspath $(REPORTS))' $(GO) test -count=1 -timeout 2h -v ./simulate -run
 
 .PHONY: bench-tail
-bench-tail: ## simulate The Tail at Scale, and nodes that pause and limp (some minutes)
-	$(SIMULATE) 'TestTailAtScale|TestPausesAndLimpingNodes'
+bench-tail: ## simulate The Tail at Scale, nodes that pause and limp, and sizes of groups (some minutes)
+	$(SIMULATE) 'TestTailAtScale|TestPausesAndLimpingNodes|TestGroupSizes'
 
 .PHONY: bench-rings
 bench-rings: ## simulate rings of 3 to 100 nodes by num_tokens, token allocation and racks
