@@ -116,17 +116,12 @@ func (m *Meter) Read(ctx context.Context, q *executor.SubQuery) ([]partition.Res
 	}
 	met := m.enter(q.Host.ID)
 	of, sent := m.model(kindOf(q.Query)), time.Since(m.begin)
-	wanted := of.wants(met, sent)
-	if !wanted && !of.unknown() {
+	if !of.wants(met, sent) {
 		return m.reader.Read(ctx, &metered)
 	}
 	results, err := m.reader.Read(ctx, &metered)
 	r := read{host: q.Host.ID, keys: len(q.Keys), took: time.Since(m.begin) - sent}
 	switch {
-	case !wanted:
-		if met > 0 && err == nil && answered(results) {
-			of.meets(r)
-		}
 	case ctx.Err() != nil:
 		of.learn(r, true)
 	case err == nil && answered(results):

@@ -37,11 +37,8 @@ const (
 	// 1,024 reads told a/b to 3.1 where it was 2.7, and 256 to 9.6.
 	usualSize, enter, sure = 10, 2, 2
 	// firstSize is the size until reads tell: 50 keys are then two or three statements. It ends
-	// at once when a group of it takes more than slow budgets, a third of the hedge delay, and
-	// where every read meets others when a key takes more than dear of the budget, by the
-	// fastest tenth of firstReads reads: no key takes longer than its read.
-	firstSize, firstReads = 25, 64
-	slow, dear            = 8.0 / 3, 0.25
+	// at once when a group of it takes more than slow budgets, a third of the hedge delay.
+	firstSize, slow = 25, 8.0 / 3
 	// explore is how many plans there are for each that has groups of the first size all the
 	// same, until it is certain that they are too large: reads of one size tell no slope, and
 	// what is slow may be nodes that have just been started.
@@ -84,8 +81,6 @@ type model struct {
 	// of a read of which the time is known best: what a key is taken for more, a statement is
 	// taken for less by as many.
 	keyError, middle float64
-	// met are the seconds a key of reads that met others, until something is known.
-	met []float64
 }
 
 func (m *model) groupSize() executor.GroupSize {
@@ -106,27 +101,6 @@ func (m *model) planned() executor.GroupSize {
 
 // unknown reports whether nothing is known yet.
 func (m *model) unknown() bool { return m.size.Load() == nil }
-
-// meets takes a read that met others, of which nothing else is learned: under a load that
-// leaves no host alone it is all that tells of dear keys.
-func (m *model) meets(r read) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.unknown() {
-		m.met = nil
-		return
-	}
-	m.met = append(m.met, r.took.Seconds()/float64(r.keys))
-	if len(m.met) < firstReads {
-		return
-	}
-	slices.Sort(m.met)
-	if m.met[firstReads/10] > dear*m.budget().Seconds() {
-		m.size.Store(&executor.GroupSize{})
-		m.doubted.Store(true)
-	}
-	m.met = m.met[:0]
-}
 
 // learned is how many reads the model has learned from.
 func (m *model) learned() int {

@@ -126,25 +126,6 @@ func TestSlowKeysAreDoubtedUntilTheirCostIsCertain(t *testing.T) {
 	assert.False(t, m.doubted.Load())
 }
 
-// Where no host is ever alone, the fastest reads tell of dear keys.
-func TestReadsThatMeetOthersTellOfDearKeysAlone(t *testing.T) {
-	for name, c := range map[string]struct {
-		key  time.Duration
-		want int
-	}{"cheap": {50 * time.Microsecond, firstSize}, "dear": {time.Millisecond, 0}} {
-		t.Run(name, func(t *testing.T) {
-			m, of := newModel(usualBudget), newTable(700*time.Microsecond, c.key)
-			for range firstReads {
-				r := of.read(20 + of.rng.IntN(6))
-				r.took += time.Duration(of.rng.IntN(30)) * ms // in the queue
-				m.meets(r)
-			}
-			assert.Equal(t, c.want, m.groupSize().Keys)
-			assert.Zero(t, m.groupSize().KeyCost, "nothing is known of what they cost")
-		})
-	}
-}
-
 // Reads of one size, or of none but slow hosts, do not forget what a statement costs.
 func TestReadsOfOneSizeKeepTheRatio(t *testing.T) {
 	m := newModel(usualBudget)
