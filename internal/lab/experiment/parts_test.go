@@ -15,10 +15,10 @@ import (
 
 func TestOnlyTheConditionsThatAreWantedAreMeasured(t *testing.T) {
 	for only, want := range map[string][]string{
-		"16 callers":     {many, atOwners},
+		"16 callers":     {many, atOwners, manyHeld},
 		"columns":        {twoColumns},
 		"^LOCAL_ONE, 4 ": {few},
-		"":               {few, many, atOwners, atQuorum, steady, alone, clustered, twoColumns, primaryKey, climbing, idle},
+		"":               {few, many, atOwners, atQuorum, steady, alone, clustered, twoColumns, primaryKey, climbing, manyHeld, idle},
 	} {
 		lab := &Lab{Only: regexp.MustCompile(only)}
 		got, err := lab.wanted(targetingParts)

@@ -62,12 +62,23 @@ const (
 	clusteredAtRate  = "four rows a key, 120 lookups/s"
 	twoColumnsAtRate = "key of two columns, 120 lookups/s"
 	primaryKeyAtRate = "full primary keys, 120 lookups/s"
+
+	// The same where the nodes have too little CPU and the proxy has enough, as it has on a host of
+	// its own.
+	manyHeld     = "nodes held, LOCAL_ONE, 16 callers"
+	atOwnersHeld = "nodes held, NODE_LOCAL, 16 callers"
+	climbingHeld = "nodes held, capacity"
 )
+
+// held is the share of one CPU that each node has under these conditions. Of two CPUs proxy and
+// load generator then have what they need: with 0.2 all together took 1.8.
+const held = 0.15
 
 // Contenders that differ from others of the same target and condition.
 const (
 	unmerged    = "proxy-grpc, merge: off"
 	bySocket    = "proxy-grpc, unix socket"
+	byOwners    = "proxy-grpc, NODE_LOCAL"
 	reference   = "in-unpaged, LOCAL_ONE"
 	partitioned = "cover of the partitions"
 )
@@ -89,6 +100,7 @@ var targetingParts = []part{
 	{[]string{twoColumns, twoColumnsAtRate}, targetingTable("accounts", twoColumns, twoColumnsAtRate)},
 	{[]string{primaryKey, primaryKeyAtRate}, targetingRows},
 	{[]string{climbing}, targetingCapacity},
+	{[]string{manyHeld, atOwnersHeld, climbingHeld}, targetingHeld},
 	{[]string{idle}, func(ctx context.Context, _ *Lab, s *Site, r *report.Report) error { return s.footprint(ctx, r) }},
 }
 
@@ -182,46 +194,80 @@ func targetingFew(ctx context.Context, lab *Lab, s *Site, r *report.Report) erro
 }
 
 func targetingMany(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
-	d, err := s.driver(ctx, "consistency: LOCAL_ONE")
+	of, err := s.withMerging(ctx, r)
 	if err != nil {
 		return err
 	}
-	off, err := s.driver(ctx, "consistency: LOCAL_ONE", "merge: off")
-	merges := true
+	return errors.Join(
+		lab.run(ctx, r, lab.comparison(sixteenCallers), of(many)...),
+		lab.run(ctx, r, lab.comparison(highRate), of(manyAtRate)...))
+}
+
+// contendersOf makes contenders for a condition.
+type contendersOf func(condition string) []bench.Contender
+
+// withMerging returns contenders of which the proxy merges statements, or does not.
+func (s *Site) withMerging(ctx context.Context, r *report.Report) (contendersOf, error) {
+	d, err := s.driver(ctx, "consistency: LOCAL_ONE")
+	if err != nil {
+		return nil, err
+	}
+	off, err := s.withoutMerging(ctx, r, "LOCAL_ONE")
+	if err != nil {
+		return nil, err
+	}
+	return func(condition string) []bench.Contender {
+		return append(d.Contenders(condition, bench.InUnpaged, bench.Cover, bench.ProxyGRPC), off(condition)...)
+	}, nil
+}
+
+// withoutMerging returns the proxy that merges no statements; none, and a note, where it never
+// does.
+func (s *Site) withoutMerging(ctx context.Context, r *report.Report, level string) (contendersOf, error) {
+	d, err := s.driver(ctx, "consistency: "+level, "merge: off")
 	switch {
 	case err == nil:
 	case strings.Contains(err.Error(), `unknown key "merge"`): // an earlier release, by --proxy
 		r.Notes = append(r.Notes, "The proxy does not merge statements of different lookups.")
-		merges = false
+		return func(string) []bench.Contender { return nil }, nil
 	default:
-		return err
+		return nil, err
 	}
-	at := func(condition string, load bench.Load) error {
-		contenders := d.Contenders(condition, bench.InUnpaged, bench.Cover, bench.ProxyGRPC)
-		if merges {
-			contenders = append(contenders, named(unmerged, off.Contenders(condition, bench.ProxyGRPC))...)
-		}
-		return lab.run(ctx, r, lab.comparison(load), contenders...)
-	}
-	return errors.Join(at(many, sixteenCallers), at(manyAtRate, highRate))
+	return func(condition string) []bench.Contender {
+		return named(unmerged, d.Contenders(condition, bench.ProxyGRPC))
+	}, nil
 }
 
-// targetingAtOwners measures NODE_LOCAL. An IN whose coordinator owns half of its keys
-// cannot be read so; at LOCAL_ONE it is what the others are held against.
 func targetingAtOwners(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
-	one, err := s.driver(ctx, "consistency: LOCAL_ONE")
+	of, err := s.atOwners(ctx, r)
 	if err != nil {
 		return err
+	}
+	return errors.Join(
+		lab.run(ctx, r, lab.comparison(sixteenCallers), of(atOwners)...),
+		lab.run(ctx, r, lab.comparison(highRate), of(atOwnersAtRate)...))
+}
+
+// atOwners returns contenders at NODE_LOCAL. An IN whose coordinator owns half of its keys
+// cannot be read so; at LOCAL_ONE it is what the others are held against.
+func (s *Site) atOwners(ctx context.Context, r *report.Report) (contendersOf, error) {
+	one, err := s.driver(ctx, "consistency: LOCAL_ONE")
+	if err != nil {
+		return nil, err
 	}
 	local, err := s.driver(ctx, "consistency: NODE_LOCAL")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	at := func(condition string, load bench.Load) error {
-		contenders := append(named(reference, one.Contenders(condition, bench.InUnpaged)), local.Contenders(condition, bench.Cover, bench.ProxyGRPC)...)
-		return lab.run(ctx, r, lab.comparison(load), contenders...)
+	off, err := s.withoutMerging(ctx, r, "NODE_LOCAL")
+	if err != nil {
+		return nil, err
 	}
-	return errors.Join(at(atOwners, sixteenCallers), at(atOwnersAtRate, highRate))
+	return func(condition string) []bench.Contender {
+		contenders := named(reference, one.Contenders(condition, bench.InUnpaged))
+		contenders = append(contenders, local.Contenders(condition, bench.Cover, bench.ProxyGRPC)...)
+		return append(contenders, off(condition)...)
+	}, nil
 }
 
 func targetingAtQuorum(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
@@ -301,9 +347,52 @@ func targetingRows(ctx context.Context, lab *Lab, s *Site, r *report.Report) err
 }
 
 func targetingCapacity(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
+	d, err := s.driver(ctx, "consistency: LOCAL_ONE")
+	if err != nil {
+		return err
+	}
+	return lab.climb(ctx, r, d.Contenders(climbing, bench.In, bench.InUnpaged, bench.ProxyGRPC))
+}
+
+// climb finds the capacity of contenders, as often as others are measured.
+func (lab *Lab) climb(ctx context.Context, r *report.Report, contenders []bench.Contender) error {
 	c := lab.capacity(40)
 	c.Rounds = lab.comparison(bench.Load{}).Rounds
-	return lab.compare(ctx, s, r, c, "LOCAL_ONE", climbing, bench.In, bench.InUnpaged, bench.ProxyGRPC)
+	return lab.run(ctx, r, c, contenders...)
+}
+
+// targetingHeld measures nodes that have too little CPU. They are warmed with all they can get.
+func targetingHeld(ctx context.Context, lab *Lab, s *Site, r *report.Report) (err error) {
+	local, err := s.atOwners(ctx, r)
+	if err != nil {
+		return err
+	}
+	one, err := s.withMerging(ctx, r)
+	if err != nil {
+		return err
+	}
+	warm := lab.comparison(sixteenCallers)
+	warm.Rounds = 1
+	if _, err := bench.Compare(ctx, append(one(""), local("")[1:]...), warm); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.hold(0)) }()
+	if err := s.hold(held); err != nil {
+		return err
+	}
+	return errors.Join(
+		lab.run(ctx, r, lab.comparison(sixteenCallers), one(manyHeld)...),
+		lab.run(ctx, r, lab.comparison(sixteenCallers), local(atOwnersHeld)...),
+		lab.climb(ctx, r, append(one(climbingHeld)[:3], named(byOwners, local(climbingHeld)[2:3])...)))
+}
+
+// hold holds every node to a share of one CPU; 0 lifts that.
+func (s *Site) hold(share float64) error {
+	var errs []error
+	for _, n := range s.Cluster.Nodes() {
+		errs = append(errs, n.LimitCPU(share))
+	}
+	return errors.Join(errs...)
 }
 
 // footprint reports what a proxy needs that nobody asks anything: the time until it
@@ -350,11 +439,11 @@ func judgeTargeting(r *report.Report) {
 	clusterCPU(r, "proxy-grpc / in-unpaged, 4 callers", 0.45, bench.InUnpaged, few)
 	clusterCPU(r, "proxy-grpc / in, 4 callers", 1.0/5, bench.In, few)
 	clusterCPU(r, "proxy-grpc / single, 4 callers", 1.0/4, bench.Single, few)
-	for _, condition := range []string{many, manyAtRate} {
+	for _, condition := range []string{many, manyAtRate, manyHeld} {
 		clusterCPU(r, "proxy-grpc / cover, "+condition, 0.95, bench.Cover, condition)
 		atMost(r, "p99, proxy-grpc / cover, "+condition, 1, find(r, bench.ProxyGRPC, condition), report.P99, find(r, bench.Cover, condition), report.P99)
 	}
-	for _, condition := range []string{atOwners, atOwnersAtRate} {
+	for _, condition := range []string{atOwners, atOwnersAtRate, atOwnersHeld} {
 		clusterCPU(r, "proxy-grpc / in-unpaged at LOCAL_ONE, "+condition, 1.0/4, reference, condition)
 	}
 	for _, condition := range []string{clustered, clusteredAtRate} {
@@ -368,11 +457,13 @@ func judgeTargeting(r *report.Report) {
 	}
 	clusterCPU(r, "proxy-grpc / in-unpaged, 60 lookups/s", 1, bench.InUnpaged, steady)
 	atMost(r, "p50, proxy-grpc / in-unpaged, 60 lookups/s", 1, find(r, bench.ProxyGRPC, steady), report.P50, find(r, bench.InUnpaged, steady), report.P50)
-	capacity := func(limit float64, target string) {
-		atLeast(r, "capacity at p95 ≤ 62.5 ms, proxy-grpc / "+target, limit, find(r, bench.ProxyGRPC, climbing), offered, find(r, target, climbing), offered)
+	capacity := func(condition, target string, limit float64, other string) {
+		atLeast(r, condition+" at p95 ≤ 62.5 ms, "+target+" / "+other, limit, find(r, target, condition), offered, find(r, other, condition), offered)
 	}
-	capacity(1.5, bench.InUnpaged)
-	capacity(4, bench.In)
+	capacity(climbing, bench.ProxyGRPC, 1.5, bench.InUnpaged)
+	capacity(climbing, bench.ProxyGRPC, 4, bench.In)
+	capacity(climbingHeld, bench.ProxyGRPC, 1.5, bench.InUnpaged)
+	capacity(climbingHeld, byOwners, 4, bench.InUnpaged)
 	within(r, "CPU of the proxy per lookup, gRPC with typed values, 4 callers", 0.45, find(r, bench.ProxyGRPC, few), report.ProxyCPU)
 	within(r, "CPU of the proxy per lookup, gRPC with CQL cells, 4 callers", 0.35, find(r, bench.ProxyGRPCCQL, few), report.ProxyCPU)
 	within(r, "CPU of the proxy per lookup, HTTP, 4 callers", 0.5, find(r, bench.ProxyHTTP, few), report.ProxyCPU)
