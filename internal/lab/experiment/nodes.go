@@ -2,8 +2,10 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/qosproxy/qosproxy/internal/lab/bench"
@@ -64,9 +66,6 @@ func measureNodes(ctx context.Context, lab *Lab, r *report.Report) error {
 	if err != nil {
 		return err
 	}
-	r.Tables = append(r.Tables, report.Table{
-		Title: "Messages between nodes per lookup in each round, those of gossip included", Columns: []string{"setting", "target", "messages"},
-	})
 	defer judgeNodes(r) // of what has been measured, also after an error
 	for _, p := range wanted {
 		if err := p.measure(ctx, lab, nil, r); err != nil {
@@ -127,13 +126,26 @@ func (lab *Lab) nodesOn(ctx context.Context, s *Site, r *report.Report, changes 
 		}
 		contenders = append(contenders, d.Contenders(change.condition, bench.InUnpaged, bench.Cover, bench.ProxyGRPC)...)
 	}
-	c := lab.comparison(bench.Load{Concurrency: 4})
-	count := s.countMessages(ctx, &r.Tables[0], c.Progress)
+	return lab.runCounting(ctx, s, r, lab.comparison(fourCallers), contenders...)
+}
+
+// runCounting is run, and counts the messages that nodes get from each other.
+func (lab *Lab) runCounting(ctx context.Context, s *Site, r *report.Report, c bench.Comparison, contenders ...bench.Contender) error {
+	count := s.countMessages(ctx, messagesOf(r), c.Progress)
 	c.Progress = count.at
-	if err := lab.run(ctx, r, c, contenders...); err != nil {
-		return err
+	err := lab.run(ctx, r, c, contenders...)
+	return errors.Join(err, count.failed)
+}
+
+// messagesOf returns the table of messages of a report. It is valid until another is added.
+func messagesOf(r *report.Report) *report.Table {
+	const title = "Messages between nodes per lookup in each round, those of gossip included"
+	i := slices.IndexFunc(r.Tables, func(t report.Table) bool { return t.Title == title })
+	if i < 0 {
+		i = len(r.Tables)
+		r.Tables = append(r.Tables, report.Table{Title: title, Columns: []string{"condition", "target", "messages"}})
 	}
-	return count.failed
+	return &r.Tables[i]
 }
 
 // messageCount adds to a table how many messages nodes got from each other in each round.

@@ -52,15 +52,16 @@ var quorumCases = []quorumCase{
 func measureQuorum(ctx context.Context, lab *Lab, r *report.Report) error {
 	r.Cluster = "6 nodes, RF 3, 3 racks, 16 vnodes, 450-byte rows, 50 keys, LOCAL_QUORUM, 4 callers"
 	r.SLA = &operating
-	r.Tables = append(r.Tables,
-		report.Table{Title: "Messages between nodes per lookup in each round, those of gossip included", Columns: []string{"condition", "target", "messages"}},
-		report.Table{Title: "Keys of quorum_reads: replicas by outcome", Columns: []string{"condition", "outcome", "keys, %"}})
 	r.Notes = append(r.Notes, "Keys that differ have another write time on each node and equal values. The table has read_repair = 'NONE', or the first read would end the difference; "+
 		"what a repair writes is not measured.")
 	defer judgeQuorum(r) // of what has been measured, also after an error
+	outcomes := report.Table{Title: "Keys of quorum_reads: replicas by outcome", Columns: []string{"condition", "outcome", "keys, %"}}
+	defer func() { r.Tables = append(r.Tables, outcomes) }()
 	var parts []part
 	for _, c := range quorumCases {
-		parts = append(parts, part{c.conditions(), c.measure})
+		parts = append(parts, part{c.conditions(), func(ctx context.Context, lab *Lab, _ *Site, r *report.Report) error {
+			return c.measure(ctx, lab, r, &outcomes)
+		}})
 	}
 	wanted, err := lab.wanted(parts)
 	if err != nil {
@@ -86,7 +87,7 @@ func (q quorumCase) conditions() []string {
 // unpaged IN can of two CPUs.
 func (q quorumCase) atRate() string { return q.condition + ", 60 lookups/s" }
 
-func (q quorumCase) measure(ctx context.Context, lab *Lab, _ *Site, r *report.Report) error {
+func (q quorumCase) measure(ctx context.Context, lab *Lab, r *report.Report, outcomes *report.Table) error {
 	layout := sixNodes(16)
 	if q.direct {
 		layout.JVMArgs = nil
@@ -107,11 +108,7 @@ func (q quorumCase) measure(ctx context.Context, lab *Lab, _ *Site, r *report.Re
 		}
 		at := func(condition string, load bench.Load, targets ...string) error {
 			contenders := append(coordinators.Contenders(condition, targets...), named(byReplicas, replicas.Contenders(condition, bench.ProxyGRPC))...)
-			c := lab.comparison(load)
-			count := s.countMessages(ctx, &r.Tables[0], c.Progress)
-			c.Progress = count.at
-			err := lab.run(ctx, r, c, contenders...)
-			return errors.Join(err, count.failed)
+			return lab.runCounting(ctx, s, r, lab.comparison(load), contenders...)
 		}
 		targets := []string{bench.InUnpaged}
 		if q.all {
@@ -120,7 +117,7 @@ func (q quorumCase) measure(ctx context.Context, lab *Lab, _ *Site, r *report.Re
 		if err = at(q.condition, fourCallers, targets...); q.all {
 			err = errors.Join(err, at(q.atRate(), bench.Load{Rate: 60}, bench.InUnpaged))
 		}
-		return errors.Join(err, q.outcomes(ctx, proxy, &r.Tables[1]))
+		return errors.Join(err, q.outcomes(ctx, proxy, outcomes))
 	})
 }
 

@@ -199,8 +199,8 @@ func targetingMany(ctx context.Context, lab *Lab, s *Site, r *report.Report) err
 		return err
 	}
 	return errors.Join(
-		lab.run(ctx, r, lab.comparison(sixteenCallers), of(many)...),
-		lab.run(ctx, r, lab.comparison(highRate), of(manyAtRate)...))
+		lab.runCounting(ctx, s, r, lab.comparison(sixteenCallers), of(many)...),
+		lab.runCounting(ctx, s, r, lab.comparison(highRate), of(manyAtRate)...))
 }
 
 // contendersOf makes contenders for a condition.
@@ -244,8 +244,8 @@ func targetingAtOwners(ctx context.Context, lab *Lab, s *Site, r *report.Report)
 		return err
 	}
 	return errors.Join(
-		lab.run(ctx, r, lab.comparison(sixteenCallers), of(atOwners)...),
-		lab.run(ctx, r, lab.comparison(highRate), of(atOwnersAtRate)...))
+		lab.runCounting(ctx, s, r, lab.comparison(sixteenCallers), of(atOwners)...),
+		lab.runCounting(ctx, s, r, lab.comparison(highRate), of(atOwnersAtRate)...))
 }
 
 // atOwners returns contenders at NODE_LOCAL. An IN whose coordinator owns half of its keys
@@ -381,8 +381,8 @@ func targetingHeld(ctx context.Context, lab *Lab, s *Site, r *report.Report) (er
 		return err
 	}
 	return errors.Join(
-		lab.run(ctx, r, lab.comparison(sixteenCallers), one(manyHeld)...),
-		lab.run(ctx, r, lab.comparison(sixteenCallers), local(atOwnersHeld)...),
+		lab.runCounting(ctx, s, r, lab.comparison(sixteenCallers), one(manyHeld)...),
+		lab.runCounting(ctx, s, r, lab.comparison(sixteenCallers), local(atOwnersHeld)...),
 		lab.climb(ctx, r, append(one(climbingHeld)[:3], named(byOwners, local(climbingHeld)[2:3])...)))
 }
 
