@@ -50,7 +50,7 @@ var quorumCases = []quorumCase{
 }
 
 func measureQuorum(ctx context.Context, lab *Lab, r *report.Report) error {
-	r.Cluster = "6 nodes, RF 3, 3 racks, 16 vnodes, 450-byte rows, 50 keys, LOCAL_QUORUM, 4 callers"
+	r.Cluster = "6 nodes, RF 3, 3 racks, 16 vnodes, 450-byte rows, 50 keys, LOCAL_QUORUM, 4 callers unless said otherwise"
 	r.SLA = &operating
 	r.Notes = append(r.Notes, "Keys that differ have another write time on each node and equal values. The table has read_repair = 'NONE', or the first read would end the difference; "+
 		"what a repair writes is not measured.")
@@ -75,17 +75,21 @@ func measureQuorum(ctx context.Context, lab *Lab, r *report.Report) error {
 	return nil
 }
 
-// conditions returns the condition, and with all contenders that of one rate.
+// conditions returns the condition, and with all contenders those of one rate and of nodes that
+// have too little CPU.
 func (q quorumCase) conditions() []string {
 	if !q.all {
 		return []string{q.condition}
 	}
-	return []string{q.condition, q.atRate()}
+	return []string{q.condition, q.atRate(), q.held()}
 }
 
 // atRate is the condition in which all contenders make the same lookups a second: no more than
 // unpaged IN can of two CPUs.
 func (q quorumCase) atRate() string { return q.condition + ", 60 lookups/s" }
+
+// held is the condition in which each node has a share of one CPU.
+func (q quorumCase) held() string { return q.condition + ", nodes held, 16 callers" }
 
 func (q quorumCase) measure(ctx context.Context, lab *Lab, r *report.Report, outcomes *report.Table) error {
 	layout := sixNodes(16)
@@ -106,9 +110,11 @@ func (q quorumCase) measure(ctx context.Context, lab *Lab, r *report.Report, out
 		if err != nil {
 			return err
 		}
+		of := func(condition string, targets ...string) []bench.Contender {
+			return append(coordinators.Contenders(condition, targets...), named(byReplicas, replicas.Contenders(condition, bench.ProxyGRPC))...)
+		}
 		at := func(condition string, load bench.Load, targets ...string) error {
-			contenders := append(coordinators.Contenders(condition, targets...), named(byReplicas, replicas.Contenders(condition, bench.ProxyGRPC))...)
-			return lab.runCounting(ctx, s, r, lab.comparison(load), contenders...)
+			return lab.runCounting(ctx, s, r, lab.comparison(load), of(condition, targets...)...)
 		}
 		targets := []string{bench.InUnpaged}
 		if q.all {
@@ -116,6 +122,11 @@ func (q quorumCase) measure(ctx context.Context, lab *Lab, r *report.Report, out
 		}
 		if err = at(q.condition, fourCallers, targets...); q.all {
 			err = errors.Join(err, at(q.atRate(), bench.Load{Rate: 60}, bench.InUnpaged))
+		}
+		if q.all && lab.wants(q.held()) {
+			err = errors.Join(err, lab.whileHeld(ctx, s, of("", bench.InUnpaged, bench.ProxyGRPC), func() error {
+				return at(q.held(), sixteenCallers, bench.InUnpaged, bench.ProxyGRPC)
+			}))
 		}
 		return errors.Join(err, q.outcomes(ctx, proxy, outcomes))
 	})
@@ -183,8 +194,10 @@ func judgeQuorum(r *report.Report) {
 		}
 		if q.all {
 			cpu(q.condition, 1.0/10, bench.Single)
-			atLeast(r, "lookups per second, replicas / in-unpaged, "+q.condition, 2.5,
-				find(r, byReplicas, q.condition), report.Rate, find(r, bench.InUnpaged, q.condition), report.Rate)
+			for _, condition := range []string{q.condition, q.held()} {
+				atLeast(r, "lookups per second, replicas / in-unpaged, "+condition, 2.5,
+					find(r, byReplicas, condition), report.Rate, find(r, bench.InUnpaged, condition), report.Rate)
+			}
 		}
 	}
 }

@@ -361,8 +361,8 @@ func (lab *Lab) climb(ctx context.Context, r *report.Report, contenders []bench.
 	return lab.run(ctx, r, c, contenders...)
 }
 
-// targetingHeld measures nodes that have too little CPU. They are warmed with all they can get.
-func targetingHeld(ctx context.Context, lab *Lab, s *Site, r *report.Report) (err error) {
+// targetingHeld measures nodes that have too little CPU.
+func targetingHeld(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
 	local, err := s.atOwners(ctx, r)
 	if err != nil {
 		return err
@@ -371,19 +371,27 @@ func targetingHeld(ctx context.Context, lab *Lab, s *Site, r *report.Report) (er
 	if err != nil {
 		return err
 	}
+	return lab.whileHeld(ctx, s, append(one(""), local("")[1:]...), func() error {
+		return errors.Join(
+			lab.runCounting(ctx, s, r, lab.comparison(sixteenCallers), one(manyHeld)...),
+			lab.runCounting(ctx, s, r, lab.comparison(sixteenCallers), local(atOwnersHeld)...),
+			lab.climb(ctx, r, append(one(climbingHeld)[:3], named(byOwners, local(climbingHeld)[2:3])...)))
+	})
+}
+
+// whileHeld measures nodes that are held to a share of one CPU, after the contenders have warmed
+// them with all that they can get.
+func (lab *Lab) whileHeld(ctx context.Context, s *Site, contenders []bench.Contender, measure func() error) (err error) {
 	warm := lab.comparison(sixteenCallers)
 	warm.Rounds = 1
-	if _, err := bench.Compare(ctx, append(one(""), local("")[1:]...), warm); err != nil {
+	if _, err := bench.Compare(ctx, contenders, warm); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.hold(0)) }()
 	if err := s.hold(held); err != nil {
 		return err
 	}
-	return errors.Join(
-		lab.runCounting(ctx, s, r, lab.comparison(sixteenCallers), one(manyHeld)...),
-		lab.runCounting(ctx, s, r, lab.comparison(sixteenCallers), local(atOwnersHeld)...),
-		lab.climb(ctx, r, append(one(climbingHeld)[:3], named(byOwners, local(climbingHeld)[2:3])...)))
+	return measure()
 }
 
 // hold holds every node to a share of one CPU; 0 lifts that.
