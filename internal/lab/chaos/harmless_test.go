@@ -43,16 +43,18 @@ var noHarm = scenario{
 		defer without.close()
 		for _, c := range harmCells() {
 			// In this order a machine that gets slower or faster meanwhile harms neither.
-			for _, s := range []*subject{with, without, without, with} {
-				l, refused := a.closed(s, c, tables[c.rows])
-				inTime := float64(l.Lookups - l.Failed)
-				if s == without {
-					o.detail(c.figure(harmInTimeWithout), inTime)
-					o.detail(c.figure(harmLateWithout), float64(l.Failed))
-				} else {
-					o.detail(c.figure(harmInTime), inTime)
-					o.detail(c.figure(harmRefused), refused)
+			for _, pair := range [][]*subject{{with, without}, {without, with}} {
+				seen := compared{}
+				for _, s := range pair {
+					l, refused := a.closed(s, c, tables[c.rows])
+					inTime := float64(l.Lookups - l.Failed)
+					if s == without {
+						seen.inTimeWithout, seen.lateWithout = inTime, float64(l.Failed)
+					} else {
+						seen.inTime, seen.refused = inTime, refused
+					}
 				}
+				c.note(o, seen)
 			}
 			seen := c.of(Merge(o))
 			a.t.Logf("%s: %+v", c, seen)

@@ -37,7 +37,12 @@ func (c cell) String() string {
 }
 
 // compared is what a cell has shown with and without admission, in lookups.
-type compared struct{ inTime, refused, inTimeWithout, lateWithout float64 }
+type compared struct {
+	inTime, refused, inTimeWithout, lateWithout float64
+	// pairs are stretches with admission beside one without, and squares the sum of the squares
+	// by which those in time differ in them.
+	pairs, squares float64
+}
 
 // What is kept of a cell.
 const (
@@ -45,14 +50,27 @@ const (
 	harmRefused       = "refused"
 	harmInTimeWithout = "in time without admission"
 	harmLateWithout   = "late without admission"
+	harmPairs         = "pairs of stretches"
+	harmSquares       = "squares of what is in time more or less"
 )
 
 func (c cell) figure(name string) string { return c.String() + ", " + name }
 
+// note adds what a pair of stretches has shown.
+func (c cell) note(o *Outcome, seen compared) {
+	o.detail(c.figure(harmInTime), seen.inTime)
+	o.detail(c.figure(harmRefused), seen.refused)
+	o.detail(c.figure(harmInTimeWithout), seen.inTimeWithout)
+	o.detail(c.figure(harmLateWithout), seen.lateWithout)
+	o.detail(c.figure(harmPairs), 1)
+	o.detail(c.figure(harmSquares), (seen.inTime-seen.inTimeWithout)*(seen.inTime-seen.inTimeWithout))
+}
+
 // of reads the figures of a cell.
 func (c cell) of(o *Outcome) compared {
 	value := func(name string) float64 { return o.Value(c.figure(name)) }
-	return compared{value(harmInTime), value(harmRefused), value(harmInTimeWithout), value(harmLateWithout)}
+	return compared{value(harmInTime), value(harmRefused), value(harmInTimeWithout), value(harmLateWithout),
+		value(harmPairs), value(harmSquares)}
 }
 
 // keeps reports whether the SLA is met without admission: its p99 is in time.
@@ -60,19 +78,50 @@ func (c compared) keeps() bool {
 	return c.inTimeWithout > 0 && c.lateWithout <= 0.01*(c.inTimeWithout+c.lateWithout)
 }
 
+// variance is that of what is in time more or less with admission, over all pairs, by how the
+// pairs differ from each other; 0 of less than two.
+func (c compared) variance() float64 {
+	if c.pairs < 2 {
+		return 0
+	}
+	less := c.inTimeWithout - c.inTime
+	return max(c.squares-less*less/c.pairs, 0) / (c.pairs - 1) * c.pairs
+}
+
+// scatter is how much the pairs of cells that need no admission differ from each other, all
+// taken together: the variance of the sum of one, relative to the square of what is in time in
+// it without admission. A cell by itself has too few pairs to tell.
+func scatter(cells []compared) float64 {
+	var sum, n float64
+	for _, c := range cells {
+		if c.keeps() && c.pairs > 1 {
+			sum += c.variance() / (c.inTimeWithout * c.inTimeWithout)
+			n++
+		}
+	}
+	return sum / max(n, 1)
+}
+
 // harmed reports whether less than 0.97 of what is in time without admission is in time with
-// it, by three standard deviations: of 32 cells one is seldom so by chance.
-func (c compared) harmed() bool {
-	return c.inTime < 0.97*c.inTimeWithout-3*math.Sqrt(c.inTime+c.inTimeWithout)
+// it, by three standard deviations: of 32 cells one is seldom so by chance. What a lookup takes
+// on a machine of a few CPUs changes within seconds, so that stretches differ by far more than
+// counts of so many would (Poisson).
+func (c compared) harmed(scatter float64) bool {
+	variance := max(c.inTime+c.inTimeWithout, c.variance(), scatter*c.inTimeWithout*c.inTimeWithout)
+	return c.inTime < 0.97*c.inTimeWithout-3*math.Sqrt(variance)
 }
 
 // judgeHarm holds each cell to what it is without admission, and those that need none to their
 // mean besides, which tells less of a difference from chance.
 func judgeHarm(o *Outcome) []Check {
+	var all []compared
+	for _, c := range harmCells() {
+		all = append(all, c.of(o))
+	}
+	by := scatter(all)
 	harmed, refused, cells, lost := int64(0), int64(0), 0.0, 0.0
-	for _, cell := range harmCells() {
-		c := cell.of(o)
-		if c.harmed() {
+	for _, c := range all {
+		if c.harmed(by) {
 			harmed++
 		}
 		if c.keeps() {
