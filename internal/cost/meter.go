@@ -80,7 +80,7 @@ func (k kind) name() string { return k.keyspace + "." + k.table }
 // were seen, and Keys 0 while the number of keys alone should say.
 func (m *Meter) GroupSize(q *executor.Query) executor.GroupSize {
 	if of := (*m.models.Load())[kindOf(q)]; of != nil {
-		return of.planned()
+		return of.planned(time.Since(m.begin))
 	}
 	return executor.GroupSize{Keys: firstSize}
 }

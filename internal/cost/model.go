@@ -43,6 +43,9 @@ const (
 	// same, until it is certain that they are too large: reads of one size tell no slope, and
 	// what is slow may be nodes that have just been started.
 	explore = 8
+	// doubtLasts is for how long groups are smaller for being slow, if that is not certain and
+	// nothing more is learned: small groups under load are what leaves no host alone.
+	doubtLasts = 10 * time.Second
 	// together is how many reads of a host, one after the other, are taken to be of the same
 	// pace: enough for sizes to differ, and at 10 ms a read short beside the limping of a host.
 	together = 10
@@ -67,6 +70,8 @@ type model struct {
 	// may not be for their keys, and plans counts those made meanwhile.
 	doubted atomic.Bool
 	plans   atomic.Uint32
+	// chosenAt is when the size was chosen last, as a time.Duration.
+	chosenAt atomic.Int64
 
 	// nextAt is when the next read may be learned from, as a time.Duration.
 	nextAt atomic.Int64
@@ -90,10 +95,13 @@ func (m *model) groupSize() executor.GroupSize {
 	return executor.GroupSize{Keys: firstSize}
 }
 
-// planned is the size for the groups of one plan.
-func (m *model) planned() executor.GroupSize {
+// planned is the size for the groups of one plan that is made now.
+func (m *model) planned(now time.Duration) executor.GroupSize {
 	size := m.groupSize()
-	if m.doubted.Load() && m.plans.Add(1)%explore == 0 {
+	if !m.doubted.Load() {
+		return size
+	}
+	if now-time.Duration(m.chosenAt.Load()) > doubtLasts || m.plans.Add(1)%explore == 0 {
 		size.Keys = firstSize
 	}
 	return size
@@ -238,6 +246,7 @@ func (m *model) choose(reads []read) {
 		size, doubted = inUse, m.doubted.Load()
 	}
 	m.doubted.Store(doubted)
+	m.chosenAt.Store(m.nextAt.Load()) // that of the last read, as good as now
 	if inUse > 0 && size < inUse*keep && size > inUse/keep {
 		size = inUse
 	}

@@ -109,7 +109,7 @@ func TestSlowKeysAreDoubtedUntilTheirCostIsCertain(t *testing.T) {
 		assert.Zero(t, m.groupSize().Keys, "they are slow")
 		assert.True(t, m.doubted.Load())
 		for reads = refit; reads < window-refit && m.groupSize().Keys == 0 && m.doubted.Load(); reads++ {
-			if explores && m.planned().Keys == firstSize {
+			if explores && m.planned(0).Keys == firstSize {
 				of.feed(m, 1, 17, 25)
 			} else {
 				of.feed(m, 1, 10, 10)
@@ -122,8 +122,24 @@ func TestSlowKeysAreDoubtedUntilTheirCostIsCertain(t *testing.T) {
 	assert.Less(t, serve(newTable(700*time.Microsecond, time.Millisecond), true), window-refit, "dear keys are no longer doubted")
 	m := newModel(usualBudget)
 	newTable(700*time.Microsecond, time.Millisecond).feed(m, window, 1, 25)
-	assert.Zero(t, m.planned().Keys)
+	assert.Zero(t, m.planned(time.Hour).Keys, "what is certain stays")
 	assert.False(t, m.doubted.Load())
+}
+
+// A load that leaves no host alone teaches nothing, and small groups make it.
+func TestADoubtEndsWhenNothingMoreIsLearned(t *testing.T) {
+	m, of := newModel(usualBudget), newTable(8*ms, 80*time.Microsecond)
+	learn := func(now time.Duration) {
+		assert.True(t, m.wants(0, now))
+		of.feed(m, refit, 10, 10)
+	}
+	of.feed(m, refit, 17, 25)
+	for _, now := range []time.Duration{time.Second, time.Minute} {
+		learn(now)
+		assert.True(t, m.doubted.Load())
+		assert.Zero(t, m.planned(now+doubtLasts).Keys, "until then groups are small")
+		assert.Equal(t, firstSize, m.planned(now+doubtLasts+ms+gap).Keys)
+	}
 }
 
 // Reads of one size, or of none but slow hosts, do not forget what a statement costs.
