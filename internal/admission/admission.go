@@ -181,18 +181,21 @@ func (c *Controller) Admit(ask Ask) (*Permit, error) {
 	return p, nil
 }
 
-var objections = []func(*Controller, *Permit) *Refusal{
-	(*Controller).crowded, (*Controller).browned, (*Controller).hopeless, (*Controller).crammed, (*Controller).large,
+// checks are in the order of the reasons. What takes something comes last: the memory, and then
+// in refuse the rate.
+var checks = []func(*Controller, *Permit) *Refusal{
+	(*Controller).checkConcurrency, (*Controller).checkLadder, (*Controller).checkDeadline,
+	(*Controller).checkOverload, (*Controller).checkMemory,
 }
 
-// refuse asks everyone who may object, the bucket last, since it takes.
+// refuse returns the first reason not to start a lookup, nil if there is none.
 func (c *Controller) refuse(p *Permit) *Refusal {
-	for _, object := range objections {
-		if r := object(c, p); r != nil {
+	for _, check := range checks {
+		if r := check(c, p); r != nil {
 			return r
 		}
 	}
-	r := p.client.spend(p.ask.Keys, p.began)
+	r := p.client.checkRate(p.ask.Keys, p.began)
 	if r != nil {
 		c.memory.Release(p.memory)
 	}

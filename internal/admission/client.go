@@ -53,8 +53,8 @@ func (cl *client) share(who *identity.Client, now time.Time) {
 	}
 }
 
-// crowded refuses what is beyond the lookups that a client may have in-flight.
-func (c *Controller) crowded(p *Permit) *Refusal {
+// checkConcurrency refuses what is beyond the lookups that a client may have in-flight.
+func (c *Controller) checkConcurrency(p *Permit) *Refusal {
 	cl := p.client
 	if most := cl.who.MaxConcurrent; most > 0 && cl.inflight >= most {
 		return p.refusal(ReasonConcurrency, fmt.Sprintf(
@@ -63,9 +63,10 @@ func (c *Controller) crowded(p *Permit) *Refusal {
 	return nil
 }
 
-// spend takes keys from the bucket. A lookup of more keys than the bucket holds
-// passes when it is full, and the rest is missing from the next: otherwise it could never pass.
-func (cl *client) spend(keys int, now time.Time) *Refusal {
+// checkRate takes keys from the bucket, or refuses them. A lookup of more keys than the bucket
+// holds passes when it is full, and the rest is missing from the next: otherwise it could never
+// pass.
+func (cl *client) checkRate(keys int, now time.Time) *Refusal {
 	if cl.bucket == nil {
 		return nil
 	}

@@ -39,10 +39,10 @@ func (f *fastest) of(keys int, now time.Time) time.Duration {
 	return l.took
 }
 
-// hopeless refuses a lookup that has less time left than the fastest of its size took of
+// checkDeadline refuses a lookup that has less time left than the fastest of its size took of
 // late: starting it could only take work from others. A percentile would refuse some that
 // have a chance.
-func (c *Controller) hopeless(p *Permit) *Refusal {
+func (c *Controller) checkDeadline(p *Permit) *Refusal {
 	if p.table == nil || p.ask.Deadline.IsZero() {
 		return nil
 	}

@@ -128,8 +128,8 @@ func (l *ladder) highest(now time.Time) Level {
 	return top
 }
 
-// browned brings the ladder of a table up to date and refuses what its level sheds.
-func (c *Controller) browned(p *Permit) *Refusal {
+// checkLadder brings the ladder of a table up to date and refuses what its level sheds.
+func (c *Controller) checkLadder(p *Permit) *Refusal {
 	if p.table == nil {
 		return nil
 	}

@@ -75,9 +75,9 @@ func (c *Controller) units(p *Permit) int {
 	return max(p.ask.Keys, int(min(p.bytes()/unitBytes, int64(c.limits.MinConcurrency))))
 }
 
-// large takes the memory that the answer of a lookup needs, or refuses the lookup if
+// checkMemory takes the memory that the answer of a lookup needs, or refuses the lookup if
 // there is too little. One alone may take any. Where nobody knows what it needs, it waits.
-func (c *Controller) large(p *Permit) *Refusal {
+func (c *Controller) checkMemory(p *Permit) *Refusal {
 	if p.waits = c.weighed(p) && !p.table.weight.known; p.waits || !c.weighed(p) {
 		return nil
 	}
@@ -152,7 +152,7 @@ func (p *Permit) Wait(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if refusal == nil {
-		refusal = c.large(p)
+		refusal = c.checkMemory(p)
 	}
 	if refusal == nil {
 		return nil

@@ -23,8 +23,8 @@ func (c *Controller) rank(cl *client, class int, now time.Time) int {
 	return 2*class + 1
 }
 
-// crammed refuses what the hosts could not keep up with.
-func (c *Controller) crammed(p *Permit) *Refusal {
+// checkOverload refuses what the hosts could not keep up with.
+func (c *Controller) checkOverload(p *Permit) *Refusal {
 	if c.load.fits(p.rank, p.began) {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (c *Controller) AtHeaders(who *identity.Client) *Refusal {
 	}
 	c.advance(p.began)
 	p.rank = c.rank(c.client(who, p.began), p.class, p.began)
-	refusal := c.crammed(p)
+	refusal := c.checkOverload(p)
 	if refusal != nil {
 		c.shed(who, p.class, refusal)
 	}

@@ -43,9 +43,9 @@ const (
 	// same, until it is certain that they are too large: reads of one size tell no slope, and
 	// what is slow may be nodes that have just been started.
 	explore = 8
-	// doubtLasts is for how long groups are smaller for being slow, if that is not certain and
-	// nothing more is learned: small groups under load are what leaves no host alone.
-	doubtLasts = 10 * time.Second
+	// provisionalFor is for how long groups are smaller for being slow, if that is not certain
+	// and nothing more is learned: small groups under load are what leaves no host alone.
+	provisionalFor = 10 * time.Second
 	// together is how many reads of a host, one after the other, are taken to be of the same
 	// pace: enough for sizes to differ, and at 10 ms a read short beside the limping of a host.
 	together = 10
@@ -66,10 +66,10 @@ type model struct {
 	budget func() time.Duration
 	size   atomic.Pointer[executor.GroupSize]
 
-	// doubted is set while groups are smaller than the first size for being slow, although that
-	// may not be for their keys, and plans counts those made meanwhile.
-	doubted atomic.Bool
-	plans   atomic.Uint32
+	// provisional is set while groups are smaller than the first size for being slow, although
+	// that may not be for their keys, and plans counts those made meanwhile.
+	provisional atomic.Bool
+	plans       atomic.Uint32
 	// chosenAt is when the size was chosen last, as a time.Duration.
 	chosenAt atomic.Int64
 
@@ -98,10 +98,10 @@ func (m *model) groupSize() executor.GroupSize {
 // planned is the size for the groups of one plan that is made now.
 func (m *model) planned(now time.Duration) executor.GroupSize {
 	size := m.groupSize()
-	if !m.doubted.Load() {
+	if !m.provisional.Load() {
 		return size
 	}
-	if now-time.Duration(m.chosenAt.Load()) > doubtLasts || m.plans.Add(1)%explore == 0 {
+	if now-time.Duration(m.chosenAt.Load()) > provisionalFor || m.plans.Add(1)%explore == 0 {
 		size.Keys = firstSize
 	}
 	return size
@@ -235,17 +235,17 @@ func (m *model) choose(reads []read) {
 	fits, whole := m.predict(usualSize) <= budget, len(reads) == window
 	small := m.sizeFor(max(m.key-sure*m.keyError, 0), budget) < least
 	large := m.sizeFor(m.key+sure*m.keyError, budget) >= least
-	doubted := false
+	provisional := false
 	switch {
 	case !fits && (small || whole && size < least):
-		size, doubted = 0, !small
+		size, provisional = 0, !small
 	case small, large, whole, fits && inUse == 0:
 	case m.unknown() && m.predict(firstSize) > slow*budget:
-		size, doubted = 0, true
+		size, provisional = 0, true
 	default:
-		size, doubted = inUse, m.doubted.Load()
+		size, provisional = inUse, m.provisional.Load()
 	}
-	m.doubted.Store(doubted)
+	m.provisional.Store(provisional)
 	m.chosenAt.Store(m.nextAt.Load()) // that of the last read, as good as now
 	if inUse > 0 && size < inUse*keep && size > inUse/keep {
 		size = inUse

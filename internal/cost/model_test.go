@@ -101,14 +101,14 @@ func TestFewReadsEndTheFirstSizeOnlyWhereItIsSlow(t *testing.T) {
 }
 
 // Nodes that have just been started are slow whatever their keys cost.
-func TestSlowKeysAreDoubtedUntilTheirCostIsCertain(t *testing.T) {
+func TestSizesOfSlowKeysAreProvisionalUntilTheirCostIsCertain(t *testing.T) {
 	// serve returns the reads it took until groups are large again, or a whole window.
 	serve := func(of *table, explores bool) (reads int) {
 		m := newModel(usualBudget)
 		of.feed(m, refit, 17, 25)
 		assert.Zero(t, m.groupSize().Keys, "they are slow")
-		assert.True(t, m.doubted.Load())
-		for reads = refit; reads < window-refit && m.groupSize().Keys == 0 && m.doubted.Load(); reads++ {
+		assert.True(t, m.provisional.Load())
+		for reads = refit; reads < window-refit && m.groupSize().Keys == 0 && m.provisional.Load(); reads++ {
 			if explores && m.planned(0).Keys == firstSize {
 				of.feed(m, 1, 17, 25)
 			} else {
@@ -119,15 +119,15 @@ func TestSlowKeysAreDoubtedUntilTheirCostIsCertain(t *testing.T) {
 	}
 	assert.Less(t, serve(newTable(8*ms, 80*time.Microsecond), true), window-refit)
 	assert.GreaterOrEqual(t, serve(newTable(8*ms, 80*time.Microsecond), false), window-refit, "control: reads of one size tell nothing")
-	assert.Less(t, serve(newTable(700*time.Microsecond, time.Millisecond), true), window-refit, "dear keys are no longer doubted")
+	assert.Less(t, serve(newTable(700*time.Microsecond, time.Millisecond), true), window-refit, "the size for dear keys is no longer provisional")
 	m := newModel(usualBudget)
 	newTable(700*time.Microsecond, time.Millisecond).feed(m, window, 1, 25)
 	assert.Zero(t, m.planned(time.Hour).Keys, "what is certain stays")
-	assert.False(t, m.doubted.Load())
+	assert.False(t, m.provisional.Load())
 }
 
 // A load that leaves no host alone teaches nothing, and small groups make it.
-func TestADoubtEndsWhenNothingMoreIsLearned(t *testing.T) {
+func TestAProvisionalSizeEndsWhenNothingMoreIsLearned(t *testing.T) {
 	m, of := newModel(usualBudget), newTable(8*ms, 80*time.Microsecond)
 	learn := func(now time.Duration) {
 		assert.True(t, m.wants(0, now))
@@ -136,9 +136,9 @@ func TestADoubtEndsWhenNothingMoreIsLearned(t *testing.T) {
 	of.feed(m, refit, 17, 25)
 	for _, now := range []time.Duration{time.Second, time.Minute} {
 		learn(now)
-		assert.True(t, m.doubted.Load())
-		assert.Zero(t, m.planned(now+doubtLasts).Keys, "until then groups are small")
-		assert.Equal(t, firstSize, m.planned(now+doubtLasts+ms+gap).Keys)
+		assert.True(t, m.provisional.Load())
+		assert.Zero(t, m.planned(now+provisionalFor).Keys, "until then groups are small")
+		assert.Equal(t, firstSize, m.planned(now+provisionalFor+ms+gap).Keys)
 	}
 }
 

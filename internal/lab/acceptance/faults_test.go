@@ -53,7 +53,8 @@ func TestFaults(t *testing.T) {
 	binary := build(t)
 	t.Run("placement is Cassandra's", func(t *testing.T) { comparePlacement(t, cluster, client, "dc1") })
 	t.Run("the doctor finds what is planted", func(t *testing.T) { testDoctor(t, binary, cluster, client) })
-	d := createPlain(t, client)
+	d := createData(t, client)
+	t.Run("shadow finds lies and nothing else", func(t *testing.T) { testShadow(t, binary, cluster, client) })
 	p := start(t, binary, cluster, "")
 
 	rest := warmUp(t, p, d)

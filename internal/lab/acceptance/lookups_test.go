@@ -41,24 +41,12 @@ const (
 	beyondRows = 1100 // more than max_rows_per_key
 )
 
-// createPlain creates keyspace data and its table of one row a key.
-func createPlain(t *testing.T, client *cassandra.Client) *dataset {
+// createData creates all tables of keyspace data and fills them.
+func createData(t *testing.T, client *cassandra.Client) *dataset {
 	t.Helper()
 	define(t, client,
 		"CREATE KEYSPACE data WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3}",
 		"CREATE TABLE data.plain (id text PRIMARY KEY, v text, n bigint) WITH speculative_retry = 'NONE'",
-	)
-	load(t, client, "INSERT INTO data.plain (id, v, n) VALUES (?, ?, ?)", plainKeys, func(i int) []any {
-		return []any{plainKey(i), value(plainKey(i)), int64(i)}
-	})
-	return &dataset{keys: plainKeys}
-}
-
-// createData creates all tables of keyspace data and fills them.
-func createData(t *testing.T, client *cassandra.Client) *dataset {
-	t.Helper()
-	d := createPlain(t, client)
-	define(t, client,
 		"CREATE TABLE data.pair (a text, b int, v text, PRIMARY KEY ((a, b)))",
 		"CREATE TABLE data.features (user text, feature int, v text, s text static, PRIMARY KEY (user, feature)) WITH CLUSTERING ORDER BY (feature DESC)",
 		"CREATE TABLE data.features_small (user text, feature int, v text, PRIMARY KEY (user, feature))",
@@ -66,6 +54,9 @@ func createData(t *testing.T, client *cassandra.Client) *dataset {
 		"CREATE TABLE data.hidden (id text PRIMARY KEY)",
 		"CREATE TABLE data.changing (id text PRIMARY KEY, v text)",
 	)
+	load(t, client, "INSERT INTO data.plain (id, v, n) VALUES (?, ?, ?)", plainKeys, func(i int) []any {
+		return []any{plainKey(i), value(plainKey(i)), int64(i)}
+	})
 	execute(t, client, "INSERT INTO data.guarded (id, open, hidden) VALUES ('a', 'yes', 'no')")
 	load(t, client, "INSERT INTO data.pair (a, b, v) VALUES (?, ?, ?)", pairKeys*pairRows, func(i int) []any {
 		a, b := plainKey(i/pairRows), i%pairRows
@@ -79,7 +70,7 @@ func createData(t *testing.T, client *cassandra.Client) *dataset {
 	}
 	load(t, client, "INSERT INTO data.features (user, feature, v) VALUES ('wide', ?, 'x')", beyondRows, func(i int) []any { return []any{i} })
 	load(t, client, "INSERT INTO data.changing (id, v) VALUES (?, ?)", 100, func(i int) []any { return []any{plainKey(i), value(plainKey(i))} })
-	return d
+	return &dataset{keys: plainKeys}
 }
 
 func load(t *testing.T, client *cassandra.Client, cql string, n int, row func(i int) []any) {

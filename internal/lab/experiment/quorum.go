@@ -75,18 +75,21 @@ func measureQuorum(ctx context.Context, lab *Lab, r *report.Report) error {
 	return nil
 }
 
-// conditions returns the condition, and with all contenders those of one rate and of nodes that
-// have too little CPU.
+// conditions returns the condition, and with all contenders those of one rate, of more callers
+// and of nodes that have too little CPU.
 func (q quorumCase) conditions() []string {
 	if !q.all {
 		return []string{q.condition}
 	}
-	return []string{q.condition, q.atRate(), q.held()}
+	return []string{q.condition, q.atRate(), q.many(), q.held()}
 }
 
 // atRate is the condition in which all contenders make the same lookups a second: no more than
 // unpaged IN can of two CPUs.
 func (q quorumCase) atRate() string { return q.condition + ", 60 lookups/s" }
+
+// many is the condition in which hosts are busy.
+func (q quorumCase) many() string { return q.condition + ", 16 callers" }
 
 // held is the condition in which each node has a share of one CPU.
 func (q quorumCase) held() string { return q.condition + ", nodes held, 16 callers" }
@@ -121,7 +124,9 @@ func (q quorumCase) measure(ctx context.Context, lab *Lab, r *report.Report, out
 			targets = append(targets, bench.Single, bench.ProxyGRPC)
 		}
 		if err = at(q.condition, fourCallers, targets...); q.all {
-			err = errors.Join(err, at(q.atRate(), bench.Load{Rate: 60}, bench.InUnpaged))
+			err = errors.Join(err,
+				at(q.atRate(), bench.Load{Rate: 60}, bench.InUnpaged),
+				at(q.many(), sixteenCallers, bench.InUnpaged, bench.ProxyGRPC))
 		}
 		if q.all && lab.wants(q.held()) {
 			err = errors.Join(err, lab.whileHeld(ctx, s, of("", bench.InUnpaged, bench.ProxyGRPC), func() error {
@@ -194,7 +199,7 @@ func judgeQuorum(r *report.Report) {
 		}
 		if q.all {
 			cpu(q.condition, 1.0/10, bench.Single)
-			for _, condition := range []string{q.condition, q.held()} {
+			for _, condition := range []string{q.condition, q.many(), q.held()} {
 				atLeast(r, "lookups per second, replicas / in-unpaged, "+condition, 2.5,
 					find(r, byReplicas, condition), report.Rate, find(r, bench.InUnpaged, condition), report.Rate)
 			}
