@@ -44,7 +44,7 @@ const (
 	// what is slow may be nodes that have just been started.
 	explore = 8
 	// provisionalFor is for how long groups are smaller for being slow, if that is not certain
-	// and nothing more is learned: small groups under load are what leaves no host alone.
+	// and too little is learned to choose again: small groups under load leave no host alone.
 	provisionalFor = 10 * time.Second
 	// together is how many reads of a host, one after the other, are taken to be of the same
 	// pace: enough for sizes to differ, and at 10 ms a read short beside the limping of a host.
