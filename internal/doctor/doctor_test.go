@@ -275,7 +275,8 @@ var faults = map[string]struct {
 	"a node that asks others for its own data": {func(p patient) {
 		p.Nodes[1].Settings["dynamic_snitch"], p.Nodes[0].Settings, p.Nodes[2].Settings = "true", nil, nil
 	},
-		"settings", doctor.Note, "10.1.0.2:9042: dynamic_snitch is on, and speculative_retry is NONE for shop.products", "dynamic_snitch: false"},
+		"settings", doctor.Warning, "10.1.0.2:9042: dynamic_snitch is on, and speculative_retry is NONE for shop.products",
+		"dynamic_snitch: false; or ALTER TABLE shop.products WITH speculative_retry = '99p';"},
 	"a node that refuses NODE_LOCAL": {func(p patient) { p.Nodes[2].NodeLocal, p.Nodes[2].Direct = doctor.Refused, true },
 		"node_local", doctor.Warning, "10.1.0.3:9042: NODE_LOCAL is refused, at which shop.features", "enable_nodelocal_queries"},
 	"a node that may ask others": {func(p patient) {
@@ -383,6 +384,12 @@ func TestNoFaultIsFoundWhereThereIsNone(t *testing.T) {
 				p.Nodes[i].NodeLocal = doctor.Refused
 			}
 			p.GossipDenied = true
+		},
+		"speculation of replicas that may ask each other": func(p patient) {
+			for i := range p.Nodes[:3] {
+				p.Nodes[i].Settings["dynamic_snitch"] = "true"
+			}
+			p.Cluster.Tables[products].Speculation, p.Cluster.Tables[products].Definition.NoSpeculation = "99p", false
 		},
 		"clocks within half a second": func(p patient) { p.Nodes[1].Ahead = -500 * time.Millisecond },
 		"two replicas at LOCAL_ONE": func(p patient) {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/suggest"
 )
 
@@ -293,19 +292,21 @@ func settings(e *exam) []Finding {
 	return orFine(append(found, snitches(e)...), "the nodes are set alike")
 }
 
-// snitches finds nodes that may ask others for what they have themselves, where only they can give
-// up waiting.
+// snitches finds nodes that may ask others for what they have themselves, where nobody gives up
+// waiting.
 func snitches(e *exam) []Finding {
-	read := such(e.tables, func(t table) bool {
-		return t.Definition.NoSpeculation && slices.ContainsFunc(t.levels, func(l partition.Level) bool { return l.OneReplica() && l != "NODE_LOCAL" })
-	})
+	read := such(e.tables, func(t table) bool { return t.Definition.NoSpeculation && t.mayBeForwarded() })
 	dynamic := slices.DeleteFunc(e.answering(), func(n *Node) bool { return n.Settings[dynamicSnitch] != "true" })
 	if len(read) == 0 || len(dynamic) == 0 {
 		return nil
 	}
-	return []Finding{{Level: Note, Found: fmt.Sprintf("%s: dynamic_snitch is on, and speculative_retry is NONE for %s", addresses(dynamic), names(read)),
-		Why:  "All replicas ask a node that has just joined for what they have themselves, since it has not been slow yet. While it does not answer no hedge gets around it.",
-		Mend: "cassandra.yaml: dynamic_snitch: false"}}
+	mend := []string{"cassandra.yaml: dynamic_snitch: false; or"}
+	for i := range read {
+		mend = append(mend, read[i].alter("99p"))
+	}
+	return []Finding{{Level: Warning, Found: fmt.Sprintf("%s: dynamic_snitch is on, and speculative_retry is NONE for %s", addresses(dynamic), names(read)),
+		Why:  "A replica may ask another one for what it has itself, a node that has just started above all, since that has not been slow yet. While that node does not answer no hedge gets around it.",
+		Mend: strings.Join(mend, " ")}}
 }
 
 // number returns a setting that is a number.

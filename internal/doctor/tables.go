@@ -115,6 +115,12 @@ func (t *table) throughCoordinators() partition.Level {
 	return ""
 }
 
+// mayBeForwarded reports whether the table is read at a level at which a replica with a dynamic
+// snitch may ask another one in its place.
+func (t *table) mayBeForwarded() bool {
+	return slices.ContainsFunc(t.levels, func(l partition.Level) bool { return l.OneReplica() && l != "NODE_LOCAL" })
+}
+
 // wantsOwnData reports whether hosts are asked for their own data.
 func wantsOwnData(t table) bool {
 	return len(t.byReplicas) > 0 || slices.Contains(t.levels, "NODE_LOCAL")
@@ -132,7 +138,7 @@ func speculation(e *exam) []Finding {
 				Why:  "A coordinator chooses the second replica. If that one is frozen, only the coordinator's own speculation gets around it: no hedge of the proxy can tell it whom to ask.",
 				Mend: t.alter("99p")})
 		case len(t.byReplicas) > 0 && slices.ContainsFunc(e.answering(), func(n *Node) bool { return n.NodeLocal == Refused }): // see quorumReads
-		case through == "" && !none:
+		case through == "" && !none && !(t.mayBeForwarded() && slices.ContainsFunc(e.answering(), func(n *Node) bool { return n.Settings[dynamicSnitch] != "false" })):
 			found = append(found, Finding{Level: Note, Found: fmt.Sprintf("the speculative_retry of %s is %s, and the proxy hedges already", t.name, t.Speculation),
 				Why:  "The two multiply: a coordinator asks another replica, too, from a node that may have been hedged. Mend it where only the proxy reads the table.",
 				Mend: t.alter("NONE")})

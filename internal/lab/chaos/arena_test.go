@@ -391,8 +391,11 @@ func (a *arena) restart() {
 	a.warm()
 }
 
+// staticNodes is told of scenarios that are static.
+const staticNodes = "; nodes with `dynamic_snitch: false`"
+
 // snitch starts the nodes anew with the dynamic snitch off, or on, if they are not so already. While
-// it is on, all replicas ask a node that has just joined, since it has not been slow yet, for what
+// it is on, replicas ask a node that has just started, since it has not been slow yet, for what
 // they have themselves, and wait for its first answer.
 func (a *arena) snitch(static bool) {
 	a.t.Helper()

@@ -49,8 +49,8 @@ type scenario struct {
 
 // scenarios are the scoreboard, in its order.
 var scenarios = slices.Concat(
-	[]scenario{frozen, slow, killed}, blackHoles,
-	[]scenario{loss, delayOne, delayAll, rollingRestart, membership, allDown, oneReplica, quorumLost},
+	[]scenario{frozen, slow}, blackHoles,
+	[]scenario{loss, delayOne, delayAll, killed, rollingRestart, membership, allDown, oneReplica, quorumLost},
 	byReplicas,
 	[]scenario{thawUnderLoad, hedgeStorm, overload,
 		priorities, greedyClient, noHarm, schemaChanges, tombstones, prepared, memory, floodRequests, floodAnswers, slowReading, cancelled, turns, reloads, abuse},

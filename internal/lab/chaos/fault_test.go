@@ -123,7 +123,7 @@ func (a *arena) replicated(safe bool) *subject {
 }
 
 var killed = scenario{
-	name: "killed", fault: "one node killed (-9) and started again", promise: faultPromise, rely: faultRely, without: "replication factor 1, one table", judge: faultChecks,
+	name: "killed", fault: "one node killed (-9) and started again" + staticNodes, promise: faultPromise, rely: faultRely, without: "replication factor 1, one table", judge: faultChecks, static: true,
 	measure: func(a *arena, safe bool) *Outcome {
 		return a.underFault(a.replicated(safe), safe, 0, a.kill)
 	},
@@ -148,7 +148,8 @@ func noFailures(o *Outcome) []Check {
 }
 
 var rollingRestart = scenario{
-	name: "rolling-restart", fault: "all nodes restarted one after the other, the next when the proxy has asked the last one for 5 s", promise: "0 failed",
+	name: "rolling-restart", fault: "all nodes restarted one after the other, the next when the proxy has asked the last one for 5 s" + staticNodes, promise: "0 failed",
+	static:  true,
 	rely:    "No lookup fails in a rolling restart, if the next node waits until the proxy asks the last one again.",
 	without: "replication factor 1, one table", judge: noFailures,
 	measure: func(a *arena, safe bool) *Outcome {

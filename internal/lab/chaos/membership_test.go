@@ -23,7 +23,7 @@ const membershipRate = restartRate / 2
 const ringRightAfter = "ring right after"
 
 var membership = scenario{
-	name: "membership", fault: "a fourth node added, then decommissioned; nodes with `dynamic_snitch: false`", promise: "0 wrong, 0 missing, 0 failed; ring right ≤ 90 s",
+	name: "membership", fault: "a fourth node added, then decommissioned" + staticNodes, promise: "0 wrong, 0 missing, 0 failed; ring right ≤ 90 s",
 	rely:    "Nodes with `dynamic_snitch: false` can join and leave under load without a wrong, missing or failed answer.",
 	static:  true,
 	without: "replication factor 1, one table, and the node killed before it is decommissioned",

@@ -45,18 +45,36 @@ func (a *arena) limitNodes(share float64) (lift func()) {
 	return func() { set(0) }
 }
 
+// The bounds of peak: how often the nodes are warmed, and how often the load is looked for.
+const (
+	warmings = 6
+	searches = 6
+)
+
+// risen is how much more a stretch must answer than the best before it to say that nodes
+// still become faster.
+const risen = 1.1
+
 // peak returns the most lookups per second that the nodes answer with at most one in a
 // hundred late. They are asked through a proxy that refuses nothing: callers that are
-// refused come back at once, and their refusals would be the load. It is looked for until it
-// rises no more, once for all scenarios: under such load, and with so little CPU, nodes
-// compile for a while.
+// refused come back at once, and their refusals would be the load. Nodes with so little CPU
+// compile for minutes when they have just been loaded. So they are warmed until they answer no
+// more than before, and the load is looked for until two searches in turn find no more; once
+// for all scenarios.
 func (a *arena) peak() float64 {
 	if a.most > 0 {
 		return a.most
 	}
 	s := a.unguarded()
-	a.serve(s, bench.Load{Concurrency: 16}, span(30*time.Second)) // large statements compile, too
-	for range 4 {
+	best := 0.0
+	for range warmings {
+		before := best
+		got := a.serve(s, bench.Load{Concurrency: 16}, span(30*time.Second)) // large statements compile, too
+		if best = max(best, got.all/got.seconds); best < risen*before {
+			break
+		}
+	}
+	for left, same := searches, 0; left > 0 && same < 2; left-- {
 		before := a.most
 		for _, callers := range []int{2, 4, 6, 8} {
 			// What ends unanswered at its deadline is as late as what comes after it.
@@ -66,8 +84,8 @@ func (a *arena) peak() float64 {
 			}
 			a.most = max(a.most, got.inTime/got.seconds)
 		}
-		if a.most < 1.1*before {
-			break
+		if same++; a.most >= risen*before {
+			same = 0
 		}
 	}
 	a.t.Logf("the nodes answer %.0f lookups/s at most", a.most)

@@ -16,7 +16,7 @@ import (
 
 // order are the scenarios in the order of the scoreboard.
 var order = []string{
-	"frozen", "slow", "killed", "black-hole", "black-hole-requests", "black-hole-answers", "loss", "delay-one", "delay-all", "rolling-restart",
+	"frozen", "slow", "black-hole", "black-hole-requests", "black-hole-answers", "loss", "delay-one", "delay-all", "killed", "rolling-restart",
 	"membership", "all-down", "rf1", "quorum-lost",
 	"replicas-frozen", "replicas-slow", "replicas-killed", "replicas-black-hole", "thaw", "hedge-storm", "overload", "priorities", "greedy", "no-harm", "schema", "tombstones", "prepared",
 	"memory", "flood-requests", "flood-answers", "slow-readers", "cancelled", "sigterm", "reload", "abuse",
