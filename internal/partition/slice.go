@@ -2,6 +2,7 @@ package partition
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,12 +90,16 @@ func (s *Slice) On(column int) []Restriction {
 }
 
 // Each returns how many values of clustering columns a key is asked for: the product of
-// those of all In, 1 without.
+// those of all In, 1 without, and math.MaxInt32 at most.
 func (s *Slice) Each() int {
 	n := 1
 	if s != nil {
 		for _, r := range s.Restrictions {
-			n *= max(len(r.Values), 1)
+			values := max(len(r.Values), 1)
+			if n > math.MaxInt32/values {
+				return math.MaxInt32
+			}
+			n *= values
 		}
 	}
 	return n
