@@ -82,10 +82,19 @@ BENCHED = $(shell grep -rl --include='*_test.go' --exclude-dir=lab '^func Benchm
 test-unit: ## tests that need no cluster, and each benchmark once
 	@mkdir -p $(PROFILES)
 	$(GO) test -race -short -coverprofile='$(PROFILES)/unit.out' $$($(GO) list ./... | grep -v /internal/apitest)
+	@$(MAKE) -j 2 test-unit-api test-unit-lab
+	@$(MAKE) -j 2 test-unit-long test-unit-rest
+
+# Tests of keep-alives wait, simulations use one core: each has a neighbour that does not.
+.PHONY: test-unit-api test-unit-lab test-unit-long test-unit-rest
+test-unit-api:
 	$(GO) test -race -short -coverprofile='$(PROFILES)/unit-api.out' -coverpkg=github.com/qosproxy/qosproxy/api/... ./internal/apitest/...
 	@for module in $(CLIENT); do echo "$$module"; (cd $$module && $(GO) test ./...) || exit 1; done
+test-unit-lab:
 	cd $(LAB) && $(GO) test -race -short -coverprofile='$(abspath $(PROFILES))/unit-lab.out' ./...
+test-unit-long:
 	$(GO) test ./internal/admission ./internal/executor ./internal/planner ./internal/server
+test-unit-rest:
 	cd $(LAB) && $(GO) test ./simulate
 	$(GO) test -short -run '^$$' -bench . -benchtime 1x $(BENCHED)
 	cd internal/tools && $(GO) test ./coverage
@@ -99,7 +108,7 @@ test-clients: $(TOOLS)/grpcurl ## clients in other languages (Python, TypeScript
 .PHONY: test-cluster
 test-cluster: ## tests against a real Cassandra cluster that they boot themselves
 	@mkdir -p $(PROFILES)
-	cd $(LAB) && $(GO) test -race -p 1 -timeout 40m -coverprofile='$(abspath $(PROFILES))/cluster.out' ./devcluster ./acceptance
+	cd $(LAB) && $(GO) test -race -p 1 -parallel 8 -timeout 40m -coverprofile='$(abspath $(PROFILES))/cluster.out' ./devcluster ./acceptance
 	cd $(LAB) && $(GO) test -race -timeout 40m -tags lab -coverpkg=github.com/qosproxy/qosproxy/internal/cassandra \
 	  -coverprofile='$(abspath $(PROFILES))/cluster-cassandra.out' ./cassandra
 

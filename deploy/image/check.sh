@@ -24,14 +24,14 @@ b() { buildah --root "$work/storage" --runroot "$work/run" "$@"; }
 export PIDFILE=/dev/null
 trap '[ ! -s "$work/pid" ] || kill -9 "$(cat "$work/pid")" 2>/dev/null || :; b rm --all >/dev/null; rm -rf "$work"' EXIT
 
-# The base image: the Go toolchain of go.mod, sh, and the public authorities.
+# The base image: the Go toolchain of go.mod, sh, and the public authorities. Toolchain, modules
+# and what this machine has compiled are lent to the build; reproducible.sh builds from nothing.
 base=$(sed -n 's/^FROM .*\(golang:[^ ]*\) AS build$/\1/p' Dockerfile)
 goroot=$(go env GOROOT)
 [ "golang:$(go env GOVERSION | sed 's/^go//')" = "$base" ] || fail "the Dockerfile builds with $base, go.mod with $(go env GOVERSION)"
 stand_in=$(b from scratch)
 root=$(b mount "$stand_in")
-mkdir -p "$root/usr/local" "$root/bin" "$root/etc/ssl/certs" "$root/tmp"
-cp -R "$goroot" "$root/usr/local/go"
+mkdir -p "$root/usr/local/go" "$root/bin" "$root/etc/ssl/certs" "$root/tmp"
 cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
 cp -L /bin/sh "$root/bin/sh"
 ldd /bin/sh | grep -o '/[^ ]*' | while read -r lib; do
@@ -39,11 +39,13 @@ ldd /bin/sh | grep -o '/[^ ]*' | while read -r lib; do
   cp -L "$lib" "$root$lib"
 done
 b umount "$stand_in" >/dev/null
-b config --env PATH=/usr/local/go/bin:/bin --env GOPATH=/go --env GOTOOLCHAIN=local "$stand_in"
+b config --env PATH=/usr/local/go/bin:/bin --env GOPATH=/go --env GOTOOLCHAIN=local \
+  --env GOMODCACHE=/modules --env GOCACHE=/compiled "$stand_in"
 b commit --quiet --rm "$stand_in" "docker.io/library/$base" >/dev/null
 
 # Docker's format: that of the OCI has no health check.
 b build --quiet --pull=never --format docker --platform "linux/$(go env GOARCH)" --timestamp 1700000000 \
+  --volume "$goroot:/usr/local/go:ro" --volume "$(go env GOMODCACHE):/modules" --volume "$(go env GOCACHE):/compiled" \
   --build-arg VERSION=v0.0.0-check --build-arg REVISION=0123abcd --tag image . >/dev/null
 
 # What the image says of itself.

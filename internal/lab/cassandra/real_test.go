@@ -100,6 +100,18 @@ func (s *sharedCluster) table(t testing.TB, definition string) string {
 	return name
 }
 
+// define is table for several definitions, and waits once for all nodes to know them.
+func (s *sharedCluster) define(t testing.TB, definitions ...string) (names []string) {
+	t.Helper()
+	statements := make([]string, len(definitions))
+	for i, definition := range definitions {
+		names = append(names, fmt.Sprintf("t%d", s.tables.Add(1)))
+		statements[i] = fmt.Sprintf(definition, "test."+names[i])
+	}
+	require.NoError(t, s.admin.Define(t.Context(), statements...))
+	return names
+}
+
 // logs is where the tests' clusters log; shown when a test fails.
 func logger(t testing.TB) *slog.Logger {
 	var mu sync.Mutex

@@ -38,7 +38,7 @@ func TestRealRingFollowsNodesThatJoinAndLeave(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	})
-	node, err := cluster.AddNode(t.Context(), devcluster.NodeConfig{DC: "dc1", Rack: "r1"})
+	node, err := cluster.AddNode(t.Context(), devcluster.NodeConfig{DC: "dc1", Rack: "r1", JVMArgs: []string{"-Dcassandra.batchlog.replay_timeout_in_ms=1000"}})
 	require.NoError(t, err)
 	joined := time.Now()
 	require.Eventually(t, func() bool { return c.Ring().Len() == 4 }, 30*time.Second, 10*time.Millisecond)

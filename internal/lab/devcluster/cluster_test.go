@@ -197,7 +197,8 @@ func TestCluster(t *testing.T) {
 	})
 
 	t.Run("a node is added and leaves", func(t *testing.T) {
-		added, err := c.AddNode(t.Context(), NodeConfig{Rack: "r1"})
+		// A node waits for twice the timeout of writes before it leaves, in case batches are replayed.
+		added, err := c.AddNode(t.Context(), NodeConfig{Rack: "r1", JVMArgs: []string{"-Dcassandra.batchlog.replay_timeout_in_ms=1000"}})
 		require.NoError(t, err)
 		assert.Equal(t, "127.0.0.4", added.IP())
 		requireUp(t, c, "127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4")
