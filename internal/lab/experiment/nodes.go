@@ -41,6 +41,9 @@ type nodeChange struct {
 	oneConnection bool
 }
 
+// busy is the condition in which sixteen callers ask, and hosts are never idle.
+func (c *nodeChange) busy() string { return c.condition + ", 16 callers" }
+
 const (
 	speculating = "speculative_retry 99p on the table"
 	notDynamic  = "dynamic_snitch: false"
@@ -60,7 +63,7 @@ var nodeChanges = []nodeChange{
 // measureNodes measures each cluster by itself. On all of them in-unpaged is a yardstick of
 // the machine, which is not equally fast for an hour.
 func measureNodes(ctx context.Context, lab *Lab, r *report.Report) error {
-	r.Cluster = "6 nodes, RF 3, 3 racks, 16 vnodes, 450-byte rows, 50 keys, LOCAL_ONE, 4 callers; a cluster for each setting of cassandra.yaml"
+	r.Cluster = "6 nodes, RF 3, 3 racks, 16 vnodes, 450-byte rows, 50 keys, LOCAL_ONE, 4 callers unless said otherwise; a cluster for each setting of cassandra.yaml"
 	r.SLA = &operating
 	wanted, err := lab.wanted(nodeParts())
 	if err != nil {
@@ -88,7 +91,7 @@ func nodeParts() []part {
 	parts := make([]part, len(clusters))
 	for i, changes := range clusters {
 		for _, c := range changes {
-			parts[i].conditions = append(parts[i].conditions, c.condition)
+			parts[i].conditions = append(parts[i].conditions, c.condition, c.busy())
 		}
 		layout := sixNodes(16)
 		maps.Copy(layout.YAML, changes[0].yaml)
@@ -101,9 +104,9 @@ func nodeParts() []part {
 
 // nodesOn measures one cluster.
 func (lab *Lab) nodesOn(ctx context.Context, s *Site, r *report.Report, changes []nodeChange) error {
-	var contenders []bench.Contender
+	var few, busy []bench.Contender
 	for _, change := range changes {
-		if !lab.wants(change.condition) {
+		if !lab.wants(change.condition) && !lab.wants(change.busy()) {
 			continue
 		}
 		p, connections := products(), connectionsPerHost
@@ -124,9 +127,12 @@ func (lab *Lab) nodesOn(ctx context.Context, s *Site, r *report.Report, changes 
 		if err != nil {
 			return err
 		}
-		contenders = append(contenders, d.Contenders(change.condition, bench.InUnpaged, bench.Cover, bench.ProxyGRPC)...)
+		few = append(few, d.Contenders(change.condition, bench.InUnpaged, bench.Cover, bench.ProxyGRPC)...)
+		busy = append(busy, d.Contenders(change.busy(), bench.InUnpaged, bench.Cover, bench.ProxyGRPC)...)
 	}
-	return lab.runCounting(ctx, s, r, lab.comparison(fourCallers), contenders...)
+	return errors.Join(
+		lab.runCounting(ctx, s, r, lab.comparison(fourCallers), few...),
+		lab.runCounting(ctx, s, r, lab.comparison(sixteenCallers), busy...))
 }
 
 // runCounting is run, and counts the messages that nodes get from each other.
@@ -213,23 +219,27 @@ func (s *Site) messages(ctx context.Context) (int64, error) {
 // judgeNodes holds each change against the nodes as tested, and judges the two that
 // operators are told to make.
 func judgeNodes(r *report.Report) {
-	before, yardstick := find(r, bench.ProxyGRPC, asTested), find(r, bench.InUnpaged, asTested)
 	t := report.Table{
 		Title:   "CPU per lookup against the nodes as tested",
 		Columns: []string{"setting", "proxy-grpc / as tested", "in-unpaged / as tested", "proxy-grpc / in-unpaged"},
 	}
-	for _, c := range nodeChanges {
-		run, beside := find(r, bench.ProxyGRPC, c.condition), find(r, bench.InUnpaged, c.condition)
+	add := func(condition, tested string) {
+		run, beside := find(r, bench.ProxyGRPC, condition), find(r, bench.InUnpaged, condition)
 		if run == nil {
-			continue
+			return
 		}
-		row := []string{c.condition}
-		for _, pair := range [][2]*report.Run{{run, before}, {beside, yardstick}, {run, beside}} {
+		row := []string{condition}
+		for _, pair := range [][2]*report.Run{{run, find(r, bench.ProxyGRPC, tested)}, {beside, find(r, bench.InUnpaged, tested)}, {run, beside}} {
 			row = append(row, report.Ratio(pair[0], report.CassandraCPU, pair[1], report.CassandraCPU).String())
 		}
 		t.Rows = append(t.Rows, row)
 	}
+	for _, c := range nodeChanges {
+		add(c.condition, asTested)
+		add(c.busy(), nodeChanges[0].busy())
+	}
 	r.Tables = append(r.Tables, t)
+	before := find(r, bench.ProxyGRPC, asTested)
 	atMost(r, "cluster CPU per lookup, proxy-grpc, speculative_retry NONE / 99p", 1, before, report.CassandraCPU, find(r, bench.ProxyGRPC, speculating), report.CassandraCPU)
 	atMost(r, "cluster CPU per lookup, proxy-grpc, dynamic_snitch false / true", 1, find(r, bench.ProxyGRPC, notDynamic), report.CassandraCPU, before, report.CassandraCPU)
 }

@@ -43,9 +43,9 @@ func TestChangesOfNodesHaveClustersOfTheirOwn(t *testing.T) {
 	for _, p := range parts {
 		seen += len(p.conditions)
 	}
-	assert.Len(t, nodeChanges, seen, "every change is in one part")
+	assert.Equal(t, 2*len(nodeChanges), seen, "every change is in one part, with both loads")
 	assert.Contains(t, parts[0].conditions, speculating)
-	assert.Equal(t, []string{notDynamic}, parts[1].conditions)
+	assert.Equal(t, []string{notDynamic, notDynamic + ", 16 callers"}, parts[1].conditions)
 	assert.NotContains(t, sixNodes(16).YAML, "dynamic_snitch", "the clusters do not share their settings")
 }
 
