@@ -113,7 +113,12 @@ func (h *host) out() bool { return h.lost.Load() || h.is(Ejected) }
 // loseStalled takes a host for lost that has stalled. Only where there is another datacenter
 // does that make a difference.
 func (v *view) loseStalled(h *host) {
-	if len(v.later) > 0 && h.is(Suspect, Probing) {
+	if len(v.later) == 0 {
+		return
+	}
+	h.mu.Lock() // or it might become healthy, and not lost, in between
+	defer h.mu.Unlock()
+	if h.is(Suspect, Probing) {
 		h.lost.Store(true)
 	}
 }

@@ -124,3 +124,22 @@ func hostIndex(b *bench, id string) int {
 	b.t.Fatal("no host " + id)
 	return -1
 }
+
+// TestThePlanOfNothingIsDescribedByItsOwnSurvey is of a request of which no key can be asked of
+// its replicas, after a plan over more hosts.
+func TestThePlanOfNothingIsDescribedByItsOwnSurvey(t *testing.T) {
+	b := newBench(t, newRing(t, 3, 3, 3), newCluster(nil), nil)
+	req := b.quorumRequest(1)
+	clear(req.Quorum.Hosts)
+	for range 8 { // the pool may give another
+		before := new(survey)
+		before.reset(9)
+		for i := range before.avoid {
+			before.avoid[i] = true
+		}
+		b.surveys.Put(before)
+		plan := b.Plan(req)
+		assert.Empty(t, plan.Groups)
+		assert.Equal(t, make([]Avoided, 3), plan.Survey.Avoided)
+	}
+}

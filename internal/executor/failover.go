@@ -49,39 +49,41 @@ func (r *run) failover(keys []int32, reason Reason) {
 		retry = append(retry, k)
 	}
 	groups, unplaced, _ := r.place(retry, anywhere)
-	for _, k := range unplaced {
-		switch {
-		case r.mayWait(k):
-			r.waitForHeadroom(k)
-			continue
-		case r.keys[k].full:
-			r.keys[k].last = reasonFull
-		}
-		r.exhaust(k)
-	}
-	for _, g := range groups {
+	for _, g := range groups { // before anything that may panic, since they are reserved
 		r.retry(g, reason)
 		r.complete(g.Keys)
 	}
+	for _, k := range unplaced {
+		r.unplaced(k)
+	}
+}
+
+// unplaced has a key wait for headroom of which no replica can be asked now, or ends it.
+func (r *run) unplaced(k int32) {
+	switch {
+	case r.mayWait(k):
+		r.waitForHeadroom(k)
+		return
+	case r.keys[k].full:
+		r.keys[k].last = reasonFull
+	}
+	r.exhaust(k)
 }
 
 // retry sends one group of a fail-over, which is reserved at its host, or as much of it as
 // the budget allows.
 func (r *run) retry(g planner.Group, reason Reason) {
-	if paid := r.executor.policies.mayRetry(r.req.Table, len(g.Keys), reason); paid < len(g.Keys) {
-		r.view.hosts[g.Host].unreserve(len(g.Keys) - paid)
-		r.exhaust(g.Keys[paid:]...)
-		g.Keys = g.Keys[:paid]
+	paid := r.executor.policies.mayRetry(r.req.Table, len(g.Keys), reason)
+	r.view.hosts[g.Host].unreserve(len(g.Keys) - paid)
+	switch {
+	case paid == 0:
+	case reason == reasonReread:
+		r.send(g.Host, g.Keys[:paid], KindReread)
+	default:
+		r.send(g.Host, g.Keys[:paid], KindFailover)
+		r.executor.metrics.failovers.WithLabelValues(string(reason)).Inc()
 	}
-	if len(g.Keys) == 0 {
-		return
-	}
-	if reason == reasonReread {
-		r.send(g.Host, g.Keys, KindReread)
-		return
-	}
-	r.send(g.Host, g.Keys, KindFailover)
-	r.executor.metrics.failovers.WithLabelValues(string(reason)).Inc()
+	r.exhaust(g.Keys[paid:]...)
 }
 
 // awaited returns how many attempts that are not late are asking the key.

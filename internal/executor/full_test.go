@@ -278,3 +278,52 @@ func TestAReaderThatAnswersTooFewKeysAnswersNone(t *testing.T) {
 		assert.Equal(t, errOther, o.results[0].Err)
 	})
 }
+
+// TestAKeyOfAQuorumIsAskedOfEachReplicaOnce is of two replicas that are too full for their groups
+// at the same time, so that each key is to be asked of others twice.
+func TestAKeyOfAQuorumIsAskedOfEachReplicaOnce(t *testing.T) {
+	for name, group := range map[string]int{"in groups": 0, "one by one": 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, newRing(t, 3, 3, 3), newCluster(after(ms)), func(cfg *setup) { cfg.Limits.InflightKeys = 10 })
+				b.cap = group
+				req := b.quorumRequest(4)
+				plan := b.Plan(req)
+				b.occupy("h0", 10, -1)
+				b.occupy("h1", 10, -1)
+				o := b.runPlan(t.Context(), req, plan)
+				for _, read := range b.cluster.seen() {
+					asked := map[partition.ID]bool{}
+					for _, k := range read.keys {
+						assert.False(t, asked[k.ID()], "a key twice in one sub-query")
+						asked[k.ID()] = true
+					}
+					assert.Equal(t, "h2", read.host)
+				}
+				assert.Zero(t, o.count(partition.Found), "one replica is no quorum")
+			})
+		})
+	}
+}
+
+func TestAKeyOfAQuorumWaitsForHeadroomBesideItsOtherReplica(t *testing.T) {
+	for name, both := range map[string]bool{"that was asked with it": true, "that was asked after it": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, newRing(t, 3, 3, 3), newCluster(after(10*ms)), func(cfg *setup) { cfg.Limits.InflightKeys = 10 })
+				b.policy = mustParse(t, "NONE")
+				b.cluster.set("h0", func(time.Duration, int) (time.Duration, error) { return ms, lostFor(ReasonDisconnected) })
+				b.occupy("h2", 10, 20*ms)
+				req := b.quorumRequest(4)
+				plan := b.toOne(req)
+				if both {
+					plan = b.Plan(req)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
+				defer cancel()
+				o := b.runPlan(ctx, req, plan)
+				assert.Equal(t, 4, o.count(partition.Found))
+			})
+		})
+	}
+}

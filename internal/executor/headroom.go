@@ -11,11 +11,11 @@ const (
 )
 
 // mayWait reports whether a key waits for headroom: its host could not be reached after it had
-// been asked, nobody else is asked for it, its level can be had, and there is time. Keys that
+// been asked, too few others are asked for it, its level can be had, and there is time. Keys that
 // nobody was asked for are shed at once, and so are those that a host refused: both is load.
 func (r *run) mayWait(k int32) bool {
 	ks := &r.keys[k]
-	return ks.full && ks.asked && ks.inFlight == 0 && ks.last.Free() && ks.last != reasonFull &&
+	return ks.full && ks.asked && int(ks.inFlight) < ks.lacks() && ks.last.Free() && ks.last != reasonFull &&
 		r.deadline != unset && r.executor.now()+int64(firstHeadroomWait) < r.deadline && !r.tooFew(k)
 }
 

@@ -60,6 +60,28 @@ func TestEjectionGrowsAndEndsInSlowStart(t *testing.T) {
 	})
 }
 
+// TestAnEjectedHostIsBackSoonAfterAnOutageOfAll is of hosts that nobody can reach for a second. One
+// is ejected, and asked for every key all the same, since the others fail, too.
+func TestAnEjectedHostIsBackSoonAfterAnOutageOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(after(ms))
+		b := newBench(t, newRing(t, 3, 3, 3), c, nil)
+		b.load(20*ms, second, 50, second)
+		for _, h := range []string{"h0", "h1", "h2"} {
+			c.set(h, func(at time.Duration, _ int) (time.Duration, error) {
+				if at < 2*second {
+					return ms, lostFor(ReasonUnreachable)
+				}
+				return ms, nil
+			})
+		}
+		b.load(20*ms, 5*second, 50, second)
+		for _, h := range b.Health() {
+			assert.NotContains(t, []State{Ejected, Probing}, h.State)
+		}
+	})
+}
+
 func TestEjectionsKeepToAThird(t *testing.T) {
 	for n, most := range map[int]int{1: 1, 3: 1, 5: 1, 6: 2, 12: 4} {
 		t.Run(fmt.Sprintf("%d hosts", n), func(t *testing.T) {

@@ -266,3 +266,21 @@ func TestADeniedHedgeIsDueWhenHalfOfTheTimeIsGone(t *testing.T) {
 		time.Sleep(time.Second)
 	})
 }
+
+// TestAnAnswerThatIsThereIsNotHedged is of a process that has no CPU for longer than the hedge
+// delay: answers wait then, not hosts.
+func TestAnAnswerThatIsThereIsNotHedged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, newRing(t, 3, 3, 3), newCluster(after(ms)), nil)
+		for range 50 {
+			plan := b.Plan(b.request(4))
+			r := b.newRun(t.Context(), plan, func(int, partition.Result) {})
+			r.first(plan.Groups)
+			time.Sleep(20 * ms)
+			for r.left > 0 && r.wait() {
+			}
+			require.Zero(t, r.stats.Hedges)
+			r.end()
+		}
+	})
+}

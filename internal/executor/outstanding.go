@@ -29,8 +29,9 @@ type outstanding struct {
 	phase     phase
 	settledAt int64
 	settled   bool
-	// blamed is set once the host was held to account for keys that were lost.
-	blamed bool
+	// blamed is set once the host was held to account for keys that were lost, and some once
+	// it has answered a key.
+	blamed, some bool
 	// counted is how many of hedgeDelays it has been counted for.
 	counted int
 }
@@ -106,7 +107,10 @@ func (o *outstanding) end(how phase, reason Reason, some bool) {
 	case failed:
 		h.unlist(o)
 		h.gone.Store(!some && reason.Free())
-		o.blame(reason, now)
+		// Which replicas are dead is no fault of a coordinator that answers for the others.
+		if reason != ReasonUnavailable || !o.some && !some {
+			o.blame(reason, now)
+		}
 	case abandoned:
 		if o.settled {
 			h.measure(o, o.settledAt)
@@ -124,9 +128,10 @@ func (o *outstanding) partial(how phase, reason Reason, some bool) {
 	if some {
 		h.settledAt.Store(now)
 	}
-	if how == failed {
-		h.mu.Lock()
-		defer h.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	o.some = o.some || some
+	if how == failed && reason != ReasonUnavailable { // for which end has to know them all
 		o.blame(reason, now)
 	}
 }

@@ -53,6 +53,7 @@ func (e *Executor) planQuorum(v *view, req *Request, in *planner.Input, s *surve
 		in.Replicas[k], needs[k] = req.Quorum.asks(replicas)
 		most = max(most, needs[k])
 	}
+	s.reset(len(v.hosts)) // it may be that of another plan, and nothing to plan
 	for round := range most {
 		groups := e.planOver(v, req.Quorum.Query, in, s).Groups
 		out.Groups = append(out.Groups, groups...)
@@ -203,10 +204,8 @@ func (r *run) complete(keys []int32) {
 			r.lost = append(r.lost, k)
 			continue
 		}
-		if full {
-			ks.last = reasonFull
-		}
-		r.exhaust(k)
+		ks.full = full
+		r.unplaced(k)
 	}
 }
 

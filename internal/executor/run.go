@@ -190,7 +190,6 @@ func (r *run) first(groups []planner.Group) {
 	}
 	r.req.Table.hedges.Deposit(asked, len(groups))
 	r.req.Table.retries.Deposit(asked)
-	var refused []int32
 	for _, g := range groups {
 		if r.view.hosts[g.Host].reserve(len(g.Keys)) {
 			r.send(g.Host, g.Keys, KindFirst)
@@ -198,11 +197,12 @@ func (r *run) first(groups []planner.Group) {
 		}
 		for _, k := range g.Keys {
 			r.mark(k, g.Host)
+			r.keys[k].last = reasonFull
+			if !r.keys[k].missed { // a key of a quorum may be in several groups
+				r.keys[k].missed = true
+				r.lost = append(r.lost, k)
+			}
 		}
-		refused = append(refused, g.Keys...)
-	}
-	if len(refused) > 0 {
-		r.failover(refused, reasonFull)
 	}
 	r.failoverLost()
 	if r.req.Policy.Always() {
@@ -215,11 +215,11 @@ func (r *run) wait() bool {
 	select {
 	case ev := <-r.events:
 		r.take(ev)
-		// Keys that were lost together are planned again together.
-		for r.left > 0 && r.takeNext() {
-		}
-		r.failoverLost()
+		r.takeAll()
 	case <-r.alarm():
+		if r.takeAll(); r.left == 0 { // answers that came while this process had no CPU
+			return false
+		}
 		r.hedgeDue()
 		if r.leaveAt <= r.executor.now() {
 			r.leaveDue()
@@ -235,6 +235,14 @@ func (r *run) wait() bool {
 		return false
 	}
 	return true
+}
+
+// takeAll takes the events that are there already. Keys that were lost together are planned again
+// together.
+func (r *run) takeAll() {
+	for r.left > 0 && r.takeNext() {
+	}
+	r.failoverLost()
 }
 
 // takeNext takes an event that is there already, and reports whether one was.

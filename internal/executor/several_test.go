@@ -159,7 +159,7 @@ func TestKeysLostBesideAnsweredOnesAreAskedOfAnotherReplicaAtOnce(t *testing.T) 
 						assert.InDelta(t, 3, paid, 1e-9)
 					}
 					held := 1
-					if reason == ReasonInvalid || reason == ReasonReadFailure {
+					if reason == ReasonInvalid || reason == ReasonReadFailure || reason == ReasonUnavailable {
 						held = 0
 					}
 					synctest.Wait()
@@ -271,7 +271,7 @@ func TestAHostThatLosesAPartOfEachSubQueryIsEjected(t *testing.T) {
 					require.Equal(t, 8, o.count(partition.Found))
 				}
 				want := Ejected
-				if reason == ReasonReadFailure || reason == ReasonInvalid {
+				if reason == ReasonReadFailure || reason == ReasonInvalid || reason == ReasonUnavailable {
 					want = Healthy
 				}
 				assert.Equal(t, want, b.Health()[0].State)

@@ -180,7 +180,8 @@ func (o *outstanding) ejects(r Reason) bool {
 // onFailure takes a failure as a sign of illness. The mutex is held.
 func (h *host) onFailure(o *outstanding, reason Reason, now int64) {
 	if h.is(Ejected) {
-		if o.sentAt >= h.history.since {
+		// Keys without another replica are asked of it as well, as often as lookups come.
+		if o.kind == KindProbe && o.sentAt >= h.history.since {
 			h.backOff(now)
 		}
 		return
