@@ -1,4 +1,4 @@
 // Package api defines what clients in any language may send to the proxy and rely on.
-// The client for Go is package qosproxy below it. Both are a module without the server,
-// which imports it; internal/apitest of the server tries the contract.
+// The client for Go is package qosproxy below it. Both are in one module, without the server.
+// The server's module imports it, and its internal/apitest tries the contract.
 package api

@@ -1,6 +1,6 @@
 // Package admission decides whether a lookup starts: within the share of its client, when
-// its deadline can be met, while there is memory, and as long as the hosts keep up. What it
-// refuses is refused at once, the least important first.
+// its deadline can be met, while there is memory, and as long as the hosts keep up. The least
+// important is refused first, and at once, unless nothing is known of the size of its rows yet.
 package admission
 
 import (
@@ -19,9 +19,9 @@ import (
 // keys of usual size.
 type Limits struct {
 	Enabled bool // false refuses nothing, the shares of clients included
-	// MinConcurrency and MaxConcurrency bound how many keys the proxy has in-flight; 1 or
-	// more, and MaxConcurrency not below MinConcurrency. It is MaxConcurrency unless lookups
-	// are late.
+	// MinConcurrency and MaxConcurrency bound the limit of keys in-flight; 1 or more, and
+	// MaxConcurrency not below MinConcurrency. The limit is MaxConcurrency unless lookups are
+	// late. Lookups of high rank may exceed it, but not MaxConcurrency.
 	MinConcurrency, MaxConcurrency int
 	// MaxMemory is the budget of bytes of the process: requests that are being received,
 	// expected answers of hosts, and answers that are not sent yet; 0 does not limit it. Of

@@ -133,7 +133,7 @@ func (s *sample) slowest() float64 {
 
 // overloaded reports whether it is for the load that the lookups are late: over the last
 // seconds more were than may be, and the late ones found more in-flight than those in time, or
-// nearly none is in time.
+// most were late.
 func (s *sample) overloaded(recent *tally) bool {
 	return recent.exceeds() && (s.foundLate > growth*s.late*recent.usual() || recent.collapsed())
 }

@@ -22,7 +22,7 @@ type burning struct {
 	last        Level
 }
 
-// ask does one lookup a millisecond for so long, in turns by the clients, of
+// ask does one lookup every ten milliseconds for so long, in turns by the clients, of
 // which the given share (by time) is slow. What is refused is not slow.
 func (b *burning) ask(d time.Duration, slow func(who *identity.Client, at time.Duration) float64, clients ...*identity.Client) {
 	begin := time.Now()

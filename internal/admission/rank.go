@@ -11,7 +11,7 @@ import (
 const ranks = 2 * priorities
 
 // rank returns the rank of a client's lookups. A light client has less than half of the usage
-// of the heaviest one of its priority: no two clients of equal use differ by as much.
+// of the heaviest one of its priority.
 func (c *Controller) rank(cl *client, class int, now time.Time) int {
 	heaviest := &c.heaviest[class]
 	if *heaviest == nil || (*heaviest).recent(now) <= cl.recent(now) { // all fade alike

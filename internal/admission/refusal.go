@@ -29,8 +29,8 @@ var every = map[Reason]reasons.Reason{
 	ReasonRate:        reasons.ClientRate,
 }
 
-// retries are when to ask again after an overload, by priority: the low ones leave the first
-// free room to the high ones.
+// retries are when to ask again after a refusal for load, by priority: the low ones leave what
+// becomes free first to the high ones.
 var retries = [priorities]time.Duration{100 * time.Millisecond, 250 * time.Millisecond, time.Second}
 
 // Refusal is the error of a lookup that may not start.

@@ -1,6 +1,6 @@
-// Package app decides which parts of the proxy know each other, and nothing else. It
-// builds every part from the configuration, in the order in which a lookup passes
-// them, and stops them in reverse.
+// Package app decides which parts of the proxy know each other, and when the process collects
+// garbage. It builds every part from the configuration, the last that a lookup passes
+// first, and stops them in reverse.
 package app
 
 import (

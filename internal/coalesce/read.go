@@ -55,7 +55,7 @@ const (
 // when
 //
 //   - it began after a moment, and within the patience of the call before now: one
-//     that is older is late, and whoever asks now will be answered by another host;
+//     that is older is late, and whoever asks now may be answered by another host;
 //   - its lookup goes on for the patience of the call or as long as the call;
 //   - fewer than the most waiters wait for it.
 func (c *Call) attach(index, slot int32, now, after int64) *wait {

@@ -60,7 +60,7 @@ func release(e *exam) []Finding {
 			Why: "While versions are mixed the schema cannot change, and what only the newer nodes allow is refused by the others."}}
 	case !tested:
 		return []Finding{{Level: Note, Found: "Cassandra " + all, Mend: "upgrade the nodes to Cassandra 5.0",
-			Why: "Versions before 5.0 may work, but no test shows it. They have neither NODE_LOCAL nor gossip tables."}}
+			Why: "Only the core of the tests runs on versions before 5.0. They have neither NODE_LOCAL nor gossip tables."}}
 	}
 	return fine(fmt.Sprintf("Cassandra %s on %s", all, count(len(e.Nodes), "node")))
 }

@@ -36,7 +36,7 @@ func encoderFor(e qosproxyv1.Encoding) (*encoder, error) {
 	}
 }
 
-// The numbers of the fields in qosproxy.proto; value_walk.go has those of values.
+// The numbers of the fields in qosproxy.proto; grpc_cells.go has those of values.
 const (
 	responseResults = 2
 	resultStatus    = 1
