@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -235,10 +236,40 @@ func TestWhoCallsIsAskedByTheHeaders(t *testing.T) {
 	clients := identity.NewRegistry(nil, nil)
 	require.NoError(t, clients.Replace([]identity.Member{{Client: identity.Client{Name: "shop"}, SPIFFE: []string{"spiffe://x/shop"}}}))
 	s := start(t, both(Limits{}), Deps{Lookup: &fake{}, Clients: clients, Memory: memory.New(mebibyte)})
+	for name, timeout := range map[string][]string{"by the tap": nil, "by the handler": forever} {
+		t.Run(name, func(t *testing.T) {
+			for _, method := range []string{qosproxyv1.QosProxy_BatchGet_FullMethodName, qosproxyv1.QosProxy_StreamBatchGet_FullMethodName, "/no/such", "/malformed"} {
+				p := newPeer(t, s, "grpc")
+				fields := slices.Concat(grpcCall, timeout)
+				fields[5] = method
+				require.NoError(t, p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.fields(fields...), EndHeaders: true}))
+				assert.True(t, p.until(http2.FrameHeaders, patience), "the call is refused")
+				assert.Zero(t, s.memory.Usage().Used)
+			}
+		})
+	}
+}
+
+// forever are the header fields of the longest timeout.
+var forever = []string{"grpc-timeout", "99999999H"}
+
+// TestRefusedCallsLeaveNothingBehind has a stranger call with the longest timeout.
+func TestRefusedCallsLeaveNothingBehind(t *testing.T) {
+	s := start(t, both(Limits{}), Deps{Lookup: &fake{}, Clients: known(t)})
 	p := newPeer(t, s, "grpc")
-	require.NoError(t, p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.headers(), EndHeaders: true}))
-	assert.True(t, p.until(http2.FrameHeaders, patience), "the call is refused")
-	assert.Zero(t, s.memory.Usage().Used)
+	_ = p.conn.SetWriteDeadline(time.Now().Add(time.Minute))
+	before := heap()
+	const calls, atOnce = 20_000, 100
+	for i := range uint32(calls) {
+		require.NoError(t, p.framer.WriteHeaders(http2.HeadersFrameParam{
+			StreamID: 2*i + 1, BlockFragment: p.fields(slices.Concat(grpcCall, forever)...), EndHeaders: true, EndStream: true}))
+		if i%atOnce == atOnce-1 {
+			for range atOnce {
+				require.True(t, p.until(http2.FrameHeaders, patience))
+			}
+		}
+	}
+	assert.Less(t, heap()-before, int64(2*mebibyte))
 }
 
 // TestAStreamHoldsNoPermitForItsReader has clients read nothing of what hosts have

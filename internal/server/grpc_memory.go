@@ -39,6 +39,9 @@ func (r registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 // answer are held to the budget.
 func (s *Server) unary(method string, handle grpc.MethodHandler) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (out any, err error) {
+		if refused := refusalOf(ctx); refused != nil {
+			return nil, refused
+		}
 		start, call := time.Now(), callOf(ctx)
 		received := time.Time{}
 		defer func() {
@@ -68,6 +71,9 @@ func (s *Server) unary(method string, handle grpc.MethodHandler) grpc.MethodHand
 func (s *Server) stream(handle grpc.StreamHandler) grpc.StreamHandler {
 	return func(srv any, stream grpc.ServerStream) (err error) {
 		ctx, start, call := stream.Context(), time.Now(), callOf(stream.Context())
+		if refused := refusalOf(ctx); refused != nil {
+			return refused
+		}
 		method, _ := grpc.MethodFromServerStream(stream)
 		defer func() {
 			if r := recover(); r != nil {

@@ -13,10 +13,12 @@ import (
 	"github.com/qosproxy/qosproxy/internal/memory"
 )
 
-// callKey is the context key of what a request holds, and abortKey of what ends a call.
+// callKey is the context key of what a request holds, abortKey of what ends a call, and
+// refusalKey of why its handler refuses it.
 type (
-	callKey  struct{}
-	abortKey struct{}
+	callKey    struct{}
+	abortKey   struct{}
+	refusalKey struct{}
 )
 
 // callOf returns what a request holds of the memory budget; nil when it is not counted.
@@ -37,18 +39,41 @@ func abortOf(ctx context.Context) func() {
 func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	c := s.connOf(ctx)
 	if c != nil && !c.begin(s.cfg.protocol.unwanted) {
-		return ctx, errResets
+		return refuse(ctx, errResets)
 	}
-	ctx, err := s.tapped(ctx, c, info.FullMethodName)
-	if err != nil && c != nil {
+	tapped, err := s.tapped(ctx, c, info.FullMethodName)
+	if err == nil {
+		return tapped, nil
+	}
+	if c != nil {
 		c.unwanted.Add(-1) // a call that is refused says nothing of its peer
+	}
+	return refuse(ctx, err)
+}
+
+// maxTapTimeout is the longest timeout of a call that the tap itself refuses.
+const maxTapTimeout = time.Second
+
+// refuse ends a call with an error. gRPC keeps the timer of a call that its tap refuses for
+// all of its timeout, which may be years. One with more left than maxTapTimeout is therefore
+// refused by its handler, which receives nothing of it; see refusalOf.
+func refuse(ctx context.Context, err error) (context.Context, error) {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) > maxTapTimeout {
+		return context.WithValue(ctx, refusalKey{}, err), nil
 	}
 	return ctx, err
 }
 
+// refusalOf returns the error with which the handler of a gRPC call refuses it before
+// anything else; nil when it does not.
+func refusalOf(ctx context.Context) error {
+	err, _ := ctx.Value(refusalKey{}).(error)
+	return err
+}
+
 // tapped returns the context of a call that may be received.
 func (s *Server) tapped(ctx context.Context, c *conn, method string) (context.Context, error) {
-	// gRPC answers by itself, out of reach of any handler.
+	// gRPC answers by itself, out of reach of any handler, if the tap does not.
 	if name, ok := strings.CutPrefix(method, "/"); !ok || !strings.Contains(name, "/") {
 		return ctx, unknownMethod(fmt.Sprintf("malformed method name: %q", method))
 	}
