@@ -52,6 +52,7 @@ func (s *Server) unary(method string, handle grpc.MethodHandler) grpc.MethodHand
 			s.waited(ctx, received)
 			s.access(ctx, method, status.Code(err).String(), start)
 		}()
+		defer s.endAtShutdown(ctx, method)()
 		out, err = handle(srv, ctx, func(into any) error {
 			err := s.receive(ctx, method, call, decode, into)
 			received = time.Now()
@@ -83,6 +84,7 @@ func (s *Server) stream(handle grpc.StreamHandler) grpc.StreamHandler {
 			s.waited(ctx, start)
 			s.access(ctx, method, status.Code(err).String(), start)
 		}()
+		defer s.endAtShutdown(ctx, method)()
 		return asStatus(ctx, handle(srv, &countedStream{ServerStream: stream, server: s, call: call, method: method}))
 	}
 }

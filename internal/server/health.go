@@ -94,6 +94,17 @@ func (s *Server) unready() string {
 	return s.deps.Ready()
 }
 
+// endAtShutdown has a call of an open service end when Shutdown begins: anybody may watch
+// the health without end, or begin a call and send no message. The result takes that back.
+func (s *Server) endAtShutdown(ctx context.Context, method string) (undo func() bool) {
+	if isOpen(method) {
+		if abort := abortOf(ctx); abort != nil {
+			return context.AfterFunc(s.taking, abort)
+		}
+	}
+	return func() bool { return false }
+}
+
 // adminHandler serves the probes of the admin listener, and the pages beside them.
 func (s *Server) adminHandler() http.Handler {
 	mux := http.NewServeMux()

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
@@ -134,6 +135,35 @@ func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
 	defer cancel()
 	require.ErrorContains(t, s.Shutdown(ctx), "requests were cut off")
 	assert.Error(t, <-failed)
+}
+
+// TestOpenCallsDoNotHoldUpShutdown has anybody watch the health, talk to reflection, and begin
+// a call without sending its message.
+func TestOpenCallsDoNotHoldUpShutdown(t *testing.T) {
+	s := start(t, Config{GRPC: Listener{Address: anyPort}}, Deps{Lookup: &fake{}})
+	conn := dial(t, s.Addr("grpc").String())
+	watch, err := healthpb.NewHealthClient(conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+	require.NoError(t, err)
+	_, err = watch.Recv()
+	require.NoError(t, err)
+	reflect, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, reflect.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}))
+	_, err = reflect.Recv()
+	require.NoError(t, err)
+	silent, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, healthpb.Health_Check_FullMethodName)
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.NoError(t, s.Shutdown(ctx))
+	for err = nil; err == nil; {
+		_, err = watch.Recv()
+	}
+	assert.NotErrorIs(t, err, io.EOF)
+	_, err = reflect.Recv()
+	assert.Error(t, err)
+	assert.Error(t, silent.RecvMsg(&healthpb.HealthCheckResponse{}))
 }
 
 func TestATakenPortIsNamedAndNothingStaysBound(t *testing.T) {

@@ -157,6 +157,9 @@ type Server struct {
 	maxConnections atomic.Int64
 	metrics        *metrics
 	memory         *memory.Budget
+	// taking ends by stopTaking when Shutdown begins.
+	taking     context.Context
+	stopTaking context.CancelFunc
 	// stop ends the background work of the server; serving waits for it.
 	stop    context.CancelFunc
 	serving sync.WaitGroup
@@ -179,6 +182,7 @@ func New(cfg Config, deps Deps) *Server {
 	if s.memory = deps.Memory; s.memory == nil {
 		s.memory = memory.New(0)
 	}
+	s.taking, s.stopTaking = context.WithCancel(context.Background())
 	s.maxConnections.Store(int64(cfg.Limits.MaxConnections))
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -268,13 +272,14 @@ func (s *Server) Drain(ctx context.Context, delay time.Duration) {
 	}
 }
 
-// Shutdown stops taking requests and returns when those in-flight are answered.
-// When ctx ends before, their connections are closed and the error is that of
+// Shutdown stops taking requests and returns when those in-flight are answered. Calls of
+// the open services, such as watches of the health, are ended. When ctx ends before, their connections are closed and the error is that of
 // ctx. The admin listener closes last, so that metrics can be scraped to the
 // end.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
 	s.health.Shutdown()
+	s.stopTaking()
 	var err error
 	var front sync.WaitGroup
 	front.Go(func() { s.stopGRPC(ctx) })
