@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/identity"
@@ -357,4 +359,36 @@ func TestBodiesThatNeverEndStayWithinTheBudget(t *testing.T) {
 		assert.LessOrEqual(t, budget.Usage().Used, limit)
 		good(t, s)
 	}
+}
+
+// unspeakable is an error that has no text.
+type unspeakable struct{}
+
+func (unspeakable) Error() string { panic("no text") }
+
+// halting is a service whose streams answer one key and wait to be cancelled.
+type halting struct {
+	*fake
+	answer partition.Result
+}
+
+func (h halting) Stream(ctx context.Context, _ *lookup.Request, emit func(int, partition.Result) error) (lookup.Stats, error) {
+	err := emit(0, h.answer)
+	<-ctx.Done()
+	return lookup.Stats{}, err
+}
+
+// TestAStreamThatCannotBeEncodedLeavesNothingBehind has a panic between the hosts and the
+// reader of a stream.
+func TestAStreamThatCannotBeEncodedLeavesNothingBehind(t *testing.T) {
+	s := start(t, both(Limits{}), Deps{Memory: memory.New(0), Lookup: halting{&fake{tables: []*lookup.Table{products(t)}},
+		partition.Result{Status: partition.Failed, Err: unspeakable{}, Bytes: mebibyte}}})
+	stream, err := qosproxyv1.NewQosProxyClient(dial(t, s.Addr("grpc").String())).StreamBatchGet(t.Context(),
+		&qosproxyv1.StreamBatchGetRequest{Keyspace: "ks", Table: "products", Keys: []*qosproxyv1.Key{key(text("a"))}})
+	require.NoError(t, err)
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	assert.Equal(t, codes.Internal, status.Code(err))
+	assert.Eventually(t, func() bool { return s.memory.Usage().Used == 0 }, patience, time.Millisecond)
 }

@@ -46,19 +46,21 @@ type streamEnd struct {
 
 // get reads the keys of a request and sends each as soon as it is answered. The results
 // are without rows.
-func (k *keyStream) get(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
+func (k *keyStream) get(ctx context.Context, req *lookup.Request) (resp *lookup.Response, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	k.req, k.answers, k.ended = req, make(chan keyAnswer, len(req.Keys)), make(chan streamEnd, 1)
 	go k.read(ctx)
-	results, err := k.send()
-	cancel() // of use when the reader is gone
-	end := <-k.ended
-	k.unsent = end.unsent
-	if err = cmp.Or(end.err, err); err != nil {
-		return nil, err
-	}
-	return &lookup.Response{Results: results, Stats: end.stats}, nil
+	var results []partition.Result
+	defer func() { // also when the sending panics
+		cancel() // of use when the reader is gone
+		end := <-k.ended
+		k.unsent = end.unsent
+		if err = cmp.Or(end.err, err); err == nil {
+			resp = &lookup.Response{Results: results, Stats: end.stats}
+		}
+	}()
+	results, err = k.send()
+	return nil, err
 }
 
 // read asks for the keys. It returns when the hosts have answered.
