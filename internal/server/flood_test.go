@@ -361,6 +361,31 @@ func TestBodiesThatNeverEndStayWithinTheBudget(t *testing.T) {
 	}
 }
 
+// TestAnAnswerWithoutMemoryIsObserved has the answers of hosts take all memory that is left.
+func TestAnAnswerWithoutMemoryIsObserved(t *testing.T) {
+	for name, c := range map[string]struct {
+		left int64
+		code codes.Code
+		told string
+	}{
+		"no memory":      {0, codes.ResourceExhausted, "RESOURCE_EXHAUSTED"},
+		"control: a lot": {mebibyte / 2, codes.OK, "OK"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			budget, told := memory.New(mebibyte), &observed{}
+			s := start(t, both(Limits{}), Deps{Memory: budget, Observer: told, Lookup: &fake{tables: []*lookup.Table{products(t)},
+				get: func(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
+					budget.Hold(mebibyte-c.left-budget.Usage().Used, 1)
+					return respond(absent)(ctx, req)
+				}}})
+			_, err := qosproxyv1.NewQosProxyClient(dial(t, s.Addr("grpc").String())).BatchGet(t.Context(),
+				&qosproxyv1.BatchGetRequest{Keyspace: "ks", Table: "products", Keys: []*qosproxyv1.Key{key(text("a"))}})
+			assert.Equal(t, c.code, status.Code(err))
+			assert.Equal(t, c.told, told.last())
+		})
+	}
+}
+
 // unspeakable is an error that has no text.
 type unspeakable struct{}
 

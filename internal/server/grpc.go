@@ -143,6 +143,9 @@ func (g *grpcService) BatchGet(ctx context.Context, in *qosproxyv1.BatchGetReque
 		}
 	}
 	attach(out, results)
+	if err := takeAnswer(ctx, out); err != nil {
+		return nil, c.failGRPC(ctx, err)
+	}
 	return out, nil
 }
 

@@ -43,9 +43,10 @@ func (s *Server) unary(method string, handle grpc.MethodHandler) grpc.MethodHand
 			return nil, refused
 		}
 		start, call := time.Now(), callOf(ctx)
-		received := time.Time{}
+		received, sending := time.Time{}, &outgoing{}
 		defer func() {
 			if r := recover(); r != nil {
+				sending.answer.Sent()
 				out, err = nil, incidentError(s.deps.Incidents.Record(ctx, method, r))
 			}
 			call.End()
@@ -53,18 +54,18 @@ func (s *Server) unary(method string, handle grpc.MethodHandler) grpc.MethodHand
 			s.access(ctx, method, status.Code(err).String(), start)
 		}()
 		defer s.endAtShutdown(ctx, method)()
-		out, err = handle(srv, ctx, func(into any) error {
+		out, err = handle(srv, context.WithValue(ctx, answerKey{}, sending), func(into any) error {
 			err := s.receive(ctx, method, call, decode, into)
 			received = time.Now()
 			return err
 		}, interceptor)
 		if err == nil {
-			out, err = outgoingOf(call, out.(proto.Message), nil)
+			err = sending.take(call, out.(proto.Message))
 		}
 		if err != nil {
 			return nil, asStatus(ctx, err)
 		}
-		return out, nil
+		return sending, nil
 	}
 }
 
@@ -174,6 +175,29 @@ func (s *Server) receive(ctx context.Context, method string, call *memory.Call, 
 type outgoing struct {
 	message proto.Message
 	answer  *memory.Answer
+}
+
+// take takes the memory for the answer of a unary call, once; the error is a *memory.Error.
+func (o *outgoing) take(call *memory.Call, m proto.Message) (err error) {
+	if o.message != nil {
+		return nil
+	}
+	o.message = m
+	o.answer, err = call.Answer(proto.Size(m), nil)
+	return err
+}
+
+// answerKey is the context key of what a unary call sends.
+type answerKey struct{}
+
+// takeAnswer takes the memory for the answer of a unary call before its handler returns, so
+// that the observer of a lookup is told when there is none.
+func takeAnswer(ctx context.Context, m proto.Message) error {
+	sending, ok := ctx.Value(answerKey{}).(*outgoing)
+	if !ok {
+		return nil
+	}
+	return sending.take(callOf(ctx), m)
 }
 
 // outgoingOf takes the memory for a message; the error is a *memory.Error. abort, which
