@@ -117,8 +117,9 @@ type Listen struct {
 	SocketMode fs.FileMode `yaml:"socket_mode"`
 	// MaxRequestBytes is the largest request that GRPC and HTTP accept.
 	MaxRequestBytes Bytes `yaml:"max_request_bytes"`
-	// MaxConnections is the most connections to each listener, 1 or more; further
-	// ones are closed at once.
+	// MaxConnections is the most connections to each listener, 1 or more. A further
+	// one takes the place of the oldest that has had no call of a client, or is closed
+	// at once.
 	MaxConnections int `yaml:"max_connections"`
 	// HandshakeTimeout bounds a TLS handshake, and the time until the headers of a
 	// request have come.

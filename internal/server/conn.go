@@ -25,6 +25,10 @@ type conn struct {
 	// place is where it is among the fresh ones, nil when it is not; of the mutex
 	// of the gate.
 	place *list.Element
+	// unidentified is where it is among those without a call of a client, likewise, and
+	// identified is set once it has had one.
+	unidentified *list.Element
+	identified   atomic.Bool
 	// settled is set once it is not fresh any more, or has been dropped for being so.
 	settled atomic.Bool
 	closed  sync.Once
@@ -89,6 +93,16 @@ func (c *conn) settle() {
 	c.gate.mu.Lock()
 	defer c.gate.mu.Unlock()
 	c.gate.forget(c)
+}
+
+// identify notes that a client has called. Calls of the open services are nobody's.
+func (c *conn) identify() {
+	if c == nil || c.identified.Load() || c.identified.Swap(true) {
+		return
+	}
+	c.gate.mu.Lock()
+	defer c.gate.mu.Unlock()
+	c.gate.identify(c)
 }
 
 // Read implements net.Conn.
@@ -157,6 +171,7 @@ func (c *conn) Close() error {
 		c.gate.mu.Lock()
 		defer c.gate.mu.Unlock()
 		c.gate.forget(c)
+		c.gate.identify(c)
 		c.gate.open--
 		c.gate.metrics.open.Dec()
 	})

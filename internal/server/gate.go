@@ -24,10 +24,11 @@ const maxFresh = 256
 // here, so that the servers behind it only get connections that have ended
 // theirs.
 //
-// A connection above the limit is closed at once: one that waits in the kernel's
-// queue looks to its client like a proxy that hangs. When too many are fresh the
-// oldest is closed. Peers that open connections and do not use them lose theirs
-// first, since a client needs only some milliseconds.
+// A connection above the limit takes the place of the oldest that has had no call of a
+// client, or is closed at once: one that waits in the kernel's queue looks to its client
+// like a proxy that hangs. When too many are fresh the oldest is closed. Peers that open
+// connections and do not use them lose theirs first, since a client needs only some
+// milliseconds.
 type gate struct {
 	net.Listener
 	limits  Limits
@@ -47,6 +48,9 @@ type gate struct {
 	mu    sync.Mutex
 	open  int
 	fresh list.List // of *conn, the oldest first
+	// unidentified are those without a call of a client yet, the oldest first; none where
+	// nobody is identified.
+	unidentified list.List // of *conn
 }
 
 // accepted is what Accept returns.
@@ -92,12 +96,18 @@ func (g *gate) run(incidents *incident.Log) {
 // admit counts a connection, or closes it and returns nil.
 func (g *gate) admit(raw net.Conn) *conn {
 	most := int(g.max.Load())
+	var replaced, oldest *conn
 	g.mu.Lock()
 	if g.open >= most {
-		g.mu.Unlock()
 		g.metrics.refusals(refusedFull).Inc()
-		_ = raw.Close()
-		return nil
+		if g.unidentified.Len() == 0 {
+			g.mu.Unlock()
+			_ = raw.Close()
+			return nil
+		}
+		replaced = g.unidentified.Front().Value.(*conn)
+		g.forget(replaced)
+		g.identify(replaced)
 	}
 	c := &conn{Conn: raw, gate: g}
 	if g.memory != nil {
@@ -106,18 +116,21 @@ func (g *gate) admit(raw net.Conn) *conn {
 			end = func() { _ = c.Close() }
 		}
 		c.memory = g.memory.Peer(end)
+		c.unidentified = g.unidentified.PushBack(c)
 	}
 	c.peer = connAddr{raw.RemoteAddr(), c}
 	g.open++
 	g.metrics.open.Inc()
 	c.place = g.fresh.PushBack(c)
-	var oldest *conn
 	if g.fresh.Len() > max(1, min(maxFresh, most/4)) {
 		oldest = g.fresh.Front().Value.(*conn)
 		oldest.settled.Store(true)
 		g.forget(oldest)
 	}
 	g.mu.Unlock()
+	if replaced != nil {
+		_ = replaced.Close()
+	}
 	if oldest != nil {
 		g.metrics.refusals(refusedFresh).Inc()
 		_ = oldest.Close()
@@ -173,6 +186,14 @@ func (g *gate) forget(c *conn) {
 	if c.place != nil {
 		g.fresh.Remove(c.place)
 		c.place = nil
+	}
+}
+
+// identify takes a connection from the unidentified ones. The mutex is held.
+func (g *gate) identify(c *conn) {
+	if c.unidentified != nil {
+		g.unidentified.Remove(c.unidentified)
+		c.unidentified = nil
 	}
 }
 

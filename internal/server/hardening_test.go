@@ -27,6 +27,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	grpcgzip "google.golang.org/grpc/encoding/gzip"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
@@ -72,16 +74,34 @@ func both(l Limits) Config {
 	return Config{GRPC: Listener{Address: anyPort}, HTTP: Listener{Address: anyPort}, Limits: l}
 }
 
+// called returns a connection by which a client has called, if it was let in.
+func called(t *testing.T, s *Server, listener string) net.Conn {
+	t.Helper()
+	if listener == "grpc" {
+		p := &rawPeer{t: t, conn: connect(t, s, listener)}
+		p.framer, p.hpack = http2.NewFramer(p.conn, p.conn), hpack.NewEncoder(&p.block)
+		_, _ = io.WriteString(p.conn, http2.ClientPreface)
+		_ = errors.Join(p.framer.WriteSettings(),
+			p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.headers(), EndHeaders: true}),
+			p.framer.WriteData(1, true, askProducts(t)))
+		p.until(http2.FrameHeaders, patience)
+		return p.conn
+	}
+	c := connect(t, s, listener)
+	_, _ = io.WriteString(c, "GET /v1/tables HTTP/1.1\r\nHost: x\r\n\r\n")
+	_ = c.SetReadDeadline(time.Now().Add(patience))
+	_, _ = c.Read(make([]byte, 1))
+	return c
+}
+
 func TestConnectionsAboveTheLimitAreClosedAtOnce(t *testing.T) {
 	for _, c := range []struct{ most, closed int }{{4, 6}, {100, 0}} { // the second is without the safeguard
 		s := start(t, both(Limits{MaxConnections: c.most}), Deps{Lookup: &fake{}})
 		for _, listener := range []string{"grpc", "http"} {
 			var closed int
 			for range 10 {
-				conn := connect(t, s, listener)
-				// A sign of a client, so that none is dropped for being half open.
-				_, _ = io.WriteString(conn, "P")
-				if closedBy(conn, 50*time.Millisecond) {
+				// One without a call of a client would give way.
+				if closedBy(called(t, s, listener), 50*time.Millisecond) {
 					closed++
 				}
 			}
@@ -94,11 +114,44 @@ func TestConnectionsAboveTheLimitAreClosedAtOnce(t *testing.T) {
 	}
 }
 
+// TestConnectionsWithoutAClientGiveWay fills a listener with peers that only watch the health,
+// or have not called at all, and asks as a client.
+func TestConnectionsWithoutAClientGiveWay(t *testing.T) {
+	const most = 8
+	s := start(t, both(Limits{MaxConnections: most, HandshakeTimeout: time.Hour}), Deps{Lookup: &fake{tables: []*lookup.Table{products(t)}}, Clients: known(t)})
+	watching := newPeer(t, s, "grpc")
+	require.NoError(t, watching.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndHeaders: true, BlockFragment: watching.fields(
+		":method", "POST", ":scheme", "http", ":path", healthpb.Health_Watch_FullMethodName,
+		":authority", "x", "content-type", "application/grpc", "te", "trailers")}))
+	require.NoError(t, watching.framer.WriteData(1, true, make([]byte, 5)))
+	require.True(t, watching.until(http2.FrameHeaders, patience))
+	for range most - 1 {
+		require.True(t, newPeer(t, s, "grpc").until(http2.FrameSettings, patience))
+	}
+	refused := func() float64 {
+		return testutil.ToFloat64(s.metrics.refused.WithLabelValues("grpc", string(refusedFull)))
+	}
+	assert.Zero(t, refused())
+	ask := func() error {
+		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer 0123456789abcdef"), patience)
+		defer cancel()
+		_, err := qosproxyv1.NewQosProxyClient(dial(t, s.Addr("grpc").String())).BatchGet(ctx,
+			&qosproxyv1.BatchGetRequest{Keyspace: "ks", Table: "products", Keys: []*qosproxyv1.Key{key(text("a"))}}, grpc.WaitForReady(true))
+		return err
+	}
+	require.NoError(t, ask())
+	assert.True(t, closedBy(watching.conn, patience), "the oldest gives way")
+	for range most - 1 {
+		require.NoError(t, ask())
+	}
+	assert.InDelta(t, most, refused(), 0)
+	assert.True(t, closedBy(connect(t, s, "grpc"), patience), "clients do not give way")
+}
+
 func TestTheLimitOfConnectionsCanChange(t *testing.T) {
 	cfg := both(Limits{MaxConnections: 1})
 	s := start(t, cfg, Deps{Lookup: &fake{}})
-	first := connect(t, s, "http")
-	_, _ = io.WriteString(first, "G")
+	first := called(t, s, "http")
 	assert.True(t, closedBy(connect(t, s, "http"), patience))
 	cfg.Limits.MaxConnections = 3
 	commit, err := s.Prepare(cfg)

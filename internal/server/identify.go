@@ -71,6 +71,7 @@ func (s *Server) identifyCall(ctx context.Context, method string) (context.Conte
 	if err != nil {
 		return nil, grpcError(ctx, err)
 	}
+	s.connOf(ctx).identify()
 	return ctx, nil
 }
 
@@ -98,6 +99,8 @@ func (s *Server) identified(next http.Handler) http.Handler {
 			writeError(w, errorOf(r, err))
 			return
 		}
+		c, _ := r.Context().Value(connKey{}).(*conn)
+		c.identify()
 		if ctx != r.Context() {
 			r = r.WithContext(ctx)
 		}

@@ -14,7 +14,8 @@ import (
 // Limits bound what the peers of one listener may hold of it. The zero value of
 // a field but MaxConnectionAge means that of DefaultLimits.
 type Limits struct {
-	// MaxConnections is the most connections at a time; more are closed at once.
+	// MaxConnections is the most connections at a time. One more takes the place of the
+	// oldest without a call of a client, or is closed at once.
 	MaxConnections int
 	// HandshakeTimeout bounds a TLS handshake, and after it the time until the
 	// preface of HTTP/2 or the headers of a request have come.
