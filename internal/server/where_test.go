@@ -2,13 +2,17 @@ package server
 
 import (
 	"context"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/schema"
@@ -36,6 +40,36 @@ const (
 	atLeast  = qosproxyv1.Operator_OPERATOR_GREATER_OR_EQUAL
 	lessThan = qosproxyv1.Operator_OPERATOR_LESS
 )
+
+// TestAClientIsShownThePrimaryKeyItMayNotRead has it make a key of what it is shown, and nothing
+// else.
+func TestAClientIsShownThePrimaryKeyItMayNotRead(t *testing.T) {
+	clients := identity.NewRegistry(nil, nil)
+	require.NoError(t, clients.Replace([]identity.Member{{SocketHeader: "reader", Client: identity.Client{Name: "reader",
+		Access: identity.NewAccess([]identity.Grant{{Keyspace: "ks", Table: "events", Columns: []string{"v"}}})}}}))
+	d := open(t, Deps{Lookup: &fake{tables: []*lookup.Table{clustered(t)}}, Clients: clients})
+	ask := func(method, target, body string) (int, string) {
+		r := httptest.NewRequest(method, target, strings.NewReader(body))
+		r.Header.Set(identity.SocketHeader, "reader")
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.UnixAddr{Net: "unix"}))
+		w := httptest.NewRecorder()
+		d.http.Handler.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	code, body := ask(http.MethodGet, "/v1/tables", "")
+	assert.Equal(t, http.StatusOK, code)
+	assert.Contains(t, body, `"partition_key":[{"name":"user","type":"text"}],"clustering":[{"name":"day","type":"int"},`)
+	assert.Contains(t, body, `"columns":[{"name":"v","type":"text"}]`)
+	for body, want := range map[string]int{
+		`{"keys": [{"user": "a", "day": 7}]}`:            http.StatusOK,
+		`{"keys": ["a"], "columns": ["day"]}`:            http.StatusForbidden,
+		`{"keys": ["a"], "where": {"day": {"gte": 7}}}`:  http.StatusForbidden,
+		`{"keys": ["a"], "where": {"none": {"gte": 7}}}`: http.StatusForbidden,
+	} {
+		code, answer := ask(http.MethodPost, "/v1/ks/events:batchGet", body)
+		assert.Equal(t, want, code, "%s: %s", body, answer)
+	}
+}
 
 // TestBothListenersAskForTheSameRows is of keys with clustering values, conditions, orders and
 // levels: the service gets the same request, or the client the same refusal.
