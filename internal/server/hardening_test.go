@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -250,6 +251,28 @@ func TestIdleAndOldConnectionsEnd(t *testing.T) {
 		assert.Contains(t, string(answer), "200 OK")
 		assert.Eventually(t, func() bool { return newPeer(t, s, "grpc").until(http2.FrameGoAway, patience) }, patience, time.Millisecond)
 	})
+}
+
+// TestTheDeadlineOfAnAnswerEndsWithIt keeps a connection on which an answer had little time.
+func TestTheDeadlineOfAnAnswerEndsWithIt(t *testing.T) {
+	const brief = 300 * time.Millisecond
+	s := start(t, Config{Admin: Listener{Address: anyPort}}, Deps{Lookup: &fake{}, Pages: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		assert.NoError(t, http.NewResponseController(w).SetWriteDeadline(time.Now().Add(brief)))
+	})})
+	c := connect(t, s, "admin")
+	_ = c.SetReadDeadline(time.Now().Add(patience))
+	answers := bufio.NewReader(c)
+	get := func(path string) {
+		_, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		require.NoError(t, err)
+		resp, err := http.ReadResponse(answers, nil)
+		require.NoError(t, err, path)
+		_ = resp.Body.Close()
+		assert.Equal(t, http.StatusOK, resp.StatusCode)
+	}
+	get("/status")
+	time.Sleep(2 * brief)
+	get("/livez")
 }
 
 // TestSlowReaders lets clients ask for much and read nothing.
