@@ -21,9 +21,10 @@ import (
 // in the order of its values, each value once by how its type compares.
 type fakeHost struct {
 	table *schema.Table
-	// rows is how many rows a partition has, by its routing bytes; bad ones fail.
-	rows map[string]int
-	bad  map[string]bool
+	// rows is how many rows a partition has, by its routing bytes; bad ones fail, and of those
+	// unavailable too few replicas are alive.
+	rows             map[string]int
+	bad, unavailable map[string]bool
 	// most is the most keys of an IN; 0 for any number.
 	most int
 	// limitLess is what a statement returns less than its limit, so that nobody sees that
@@ -83,6 +84,9 @@ func (h *fakeHost) send(_ context.Context, s statement) rows {
 	}
 	out := &fakeRows{}
 	for _, k := range keys {
+		if h.unavailable[string(k.Routing())] {
+			return &fakeRows{err: answer{gocql.ErrCodeUnavailable, ""}}
+		}
 		if h.bad[string(k.Routing())] {
 			return &fakeRows{err: answer{gocql.ErrCodeReadFailure, ""}}
 		}

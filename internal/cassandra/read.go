@@ -263,6 +263,8 @@ func (r *reading) part(ctx context.Context, p span) error {
 		// Straight to single keys rather than by halves: the partition at fault,
 		// which is expensive to read, is then read once more and not log n times.
 		return r.parts(ctx, p, 1)
+	case reasonOf(err) == executor.ReasonUnavailable:
+		return r.apart(ctx, p, err)
 	}
 	return err
 }
@@ -297,16 +299,7 @@ func (r *reading) with(status partition.Status, p span, keys []int) []int {
 // error is that of a part of which nothing was answered; a key for which it fails is else
 // lost for its reason.
 func (r *reading) again(ctx context.Context, p span, keys []int, most int) error {
-	q := *r.SubQuery
-	q.Keys, q.Early = make([]partition.Key, len(keys)), nil // whose positions are others
-	for i, k := range keys {
-		q.Keys[i] = r.Keys[k]
-	}
-	a := &reading{
-		SubQuery: &q, selection: r.selection, sender: r.sender, level: r.level, limits: r.limits, outstanding: r.outstanding,
-		volume: r.volume, most: max(most, 1), left: r.left, results: make([]partition.Result, len(keys)),
-	}
-	results, err := a.run(ctx)
+	results, err := r.only(keys, most).run(ctx)
 	if err != nil && len(keys) == p.len() {
 		return err
 	}
@@ -318,6 +311,19 @@ func (r *reading) again(ctx context.Context, p span, keys []int, most int) error
 		}
 	}
 	return nil
+}
+
+// only returns a reading of some keys of r, at most that many by one statement.
+func (r *reading) only(keys []int, most int) *reading {
+	q := *r.SubQuery
+	q.Keys, q.Early = make([]partition.Key, len(keys)), nil // whose positions are others
+	for i, k := range keys {
+		q.Keys[i] = r.Keys[k]
+	}
+	return &reading{
+		SubQuery: &q, selection: r.selection, sender: r.sender, level: r.level, limits: r.limits, outstanding: r.outstanding,
+		volume: r.volume, most: max(most, 1), left: r.left, results: make([]partition.Result, len(keys)),
+	}
 }
 
 // page returns how many rows of the statement of a part come at a time, 0 for all. Those
