@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
@@ -29,11 +30,11 @@ func BenchmarkNothingCoincides(b *testing.B) {
 	for _, busy := range []int{0, 2_500, 100_000} {
 		b.Run(fmt.Sprintf("busy=%d", busy), func(b *testing.B) {
 			g, q := New(0), benchQuery()
-			defer g.Begin(q, benchKeys(busy, 1000), time.Time{}, time.Hour).Close()
+			defer g.Begin(q, benchKeys(busy, 1000), time.Time{}, time.Hour, identity.Standard).Close()
 			keys, deadline := benchKeys(50, 0), time.Now().Add(time.Hour)
 			b.ReportAllocs()
 			for b.Loop() {
-				c := g.Begin(q, keys, deadline, time.Minute)
+				c := g.Begin(q, keys, deadline, time.Minute, identity.Standard)
 				for i := range keys {
 					c.Share(i, found)
 				}
@@ -54,7 +55,7 @@ func BenchmarkNothingCoincidesParallel(b *testing.B) {
 		from <- n + 50
 		keys, deadline := benchKeys(50, n), time.Now().Add(time.Hour)
 		for pb.Next() {
-			c := g.Begin(q, keys, deadline, time.Minute)
+			c := g.Begin(q, keys, deadline, time.Minute, identity.Standard)
 			for i := range keys {
 				c.Share(i, found)
 			}
@@ -69,8 +70,8 @@ func BenchmarkEverythingCoincides(b *testing.B) {
 	keys, deadline := benchKeys(50, 0), time.Now().Add(time.Hour)
 	b.ReportAllocs()
 	for b.Loop() {
-		reader := g.Begin(q, keys, deadline, time.Minute)
-		waiter := g.Begin(q, keys, deadline, time.Minute)
+		reader := g.Begin(q, keys, deadline, time.Minute, identity.Standard)
+		waiter := g.Begin(q, keys, deadline, time.Minute, identity.Standard)
 		for i := range keys {
 			reader.Share(i, found)
 		}

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
@@ -16,6 +17,7 @@ type Call struct {
 	keys     []partition.Key
 	deadline int64
 	patience int64
+	priority identity.Priority
 	// reads are those by this call, by the index of the key.
 	reads []read
 

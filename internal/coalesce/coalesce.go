@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
@@ -72,13 +73,14 @@ const never = math.MaxInt64
 // reads itself and those for which it waits. The lookup ends at deadline; the zero
 // time is never. Patience, above 0, is both the largest age of a read that is worth
 // waiting for and how long to wait for one until the key is read again; it is cut to
-// a quarter of the time left. The columns of q and keys must not change any more. The call must
+// a quarter of the time left. It waits for no read of a lower priority, which may itself be kept
+// waiting or shed. The columns of q and keys must not change any more. The call must
 // be closed, once.
-func (g *Group) Begin(q *partition.Query, keys []partition.Key, deadline time.Time, patience time.Duration) *Call {
+func (g *Group) Begin(q *partition.Query, keys []partition.Key, deadline time.Time, patience time.Duration, priority identity.Priority) *Call {
 	now := g.now()
 	c := g.calls.Get().(*Call)
 	c.group, c.query, c.hash, c.keys = g, *q, hash(q, g.seed), keys
-	c.deadline, c.patience = never, int64(patience)
+	c.deadline, c.patience, c.priority = never, int64(patience), priority
 	if cap(c.reads) < len(keys) {
 		c.reads = make([]read, len(keys))
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
@@ -23,7 +24,9 @@ func inBubble(t *testing.T, maxWaiters int, f func(t *testing.T, g *Group, begin
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g, q, keys := New(maxWaiters), benchQuery(), benchKeys(1, 0)
-		f(t, g, func(deadline time.Duration) *Call { return g.Begin(q, keys, time.Now().Add(deadline), patience) })
+		f(t, g, func(deadline time.Duration) *Call {
+			return g.Begin(q, keys, time.Now().Add(deadline), patience, identity.Standard)
+		})
 		reads, waits := g.Count()
 		assert.Zero(t, reads)
 		assert.Zero(t, waits)
@@ -91,6 +94,25 @@ func TestWhichReadsAreWaitedFor(t *testing.T) {
 				reader.Close()
 			})
 		})
+	}
+}
+
+func TestNobodyWaitsForAReadOfALowerPriority(t *testing.T) {
+	all := []identity.Priority{identity.Interactive, identity.Standard, identity.Batch}
+	for _, of := range all {
+		for _, asks := range all {
+			synctest.Test(t, func(t *testing.T) {
+				g, q, keys := New(0), benchQuery(), benchKeys(1, 0)
+				begin := func(p identity.Priority) *Call { return g.Begin(q, keys, time.Now().Add(time.Second), patience, p) }
+				reader, waiter := begin(of), begin(asks)
+				assert.Equal(t, asks >= of, waiter.Waiting() == 1, "%v for %v", asks, of)
+				last := begin(asks)
+				assert.Equal(t, 1, last.Waiting(), "but for one of its own")
+				reader.Close()
+				waiter.Close()
+				last.Close()
+			})
+		}
 	}
 }
 

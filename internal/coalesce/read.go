@@ -57,6 +57,7 @@ const (
 //   - it began after a moment, and within the patience of the call before now: one
 //     that is older is late, and whoever asks now may be answered by another host;
 //   - its lookup goes on for the patience of the call or as long as the call;
+//   - its lookup has the priority of the call or a higher one;
 //   - fewer than the most waiters wait for it.
 func (c *Call) attach(index, slot int32, now, after int64) *wait {
 	id := c.keys[index].ID()
@@ -68,7 +69,7 @@ func (c *Call) attach(index, slot int32, now, after int64) *wait {
 		after = max(after, now-c.patience-1)
 		until := min(c.deadline, now+c.patience)
 		for r := b.first; r != nil; r = r.next {
-			if r.hash == hash && r.started > after && r.by.deadline >= until && r.waiting < c.group.maxWaiters && r.of(&c.query, id) {
+			if r.hash == hash && r.started > after && r.by.deadline >= until && r.by.priority <= c.priority && r.waiting < c.group.maxWaiters && r.of(&c.query, id) {
 				return r.admit(c.waiting(index, slot, now))
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/coalesce"
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/hedge"
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/incident"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
@@ -32,7 +33,7 @@ type reading struct {
 func (s *Service) read(ctx context.Context, r *resolved, to *merge) reading {
 	if r.Table.Settings.Coalesce.Shares(r.query.Consistency) {
 		deadline, _ := ctx.Deadline()
-		call := s.shared.Begin(&r.query, r.read.Keys, deadline, patience(&r.read))
+		call := s.shared.Begin(&r.query, r.read.Keys, deadline, patience(&r.read), identity.FromContext(ctx).Priority)
 		defer call.Close()
 		if call.Waiting() > 0 {
 			return s.readWithOthers(ctx, &r.read, call, to.add)

@@ -19,6 +19,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/coalesce"
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/hedge"
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
@@ -33,6 +34,8 @@ type concurrent struct {
 	service *lookup.Service
 	start   time.Time
 	took    time.Duration
+	// client is who asks.
+	client *identity.Client
 
 	mu     sync.Mutex
 	counts map[string]int
@@ -45,7 +48,7 @@ type concurrent struct {
 // newConcurrent returns a service whose hosts take 10 ms, with settings changed.
 func newConcurrent(t *testing.T, change ...func(*lookup.Settings)) *concurrent {
 	t.Helper()
-	c := &concurrent{fixture: newFixture(t), t: t, start: time.Now(), took: 10 * time.Millisecond, counts: map[string]int{}}
+	c := &concurrent{fixture: newFixture(t), t: t, start: time.Now(), took: 10 * time.Millisecond, client: identity.Anonymous, counts: map[string]int{}}
 	settings := lookup.Settings{
 		Keyspace: "shop", Table: "products", Consistency: "LOCAL_ONE", Timeout: 125 * time.Millisecond,
 		SpeculativeRetry: hedge.Fixed(15 * time.Millisecond), HedgeBudget: 0.02, MaxKeys: 100, MaxRowsPerKey: 10, MaxResponseBytes: 1000,
@@ -121,7 +124,7 @@ func (c *concurrent) at(moment time.Duration, req lookup.Request, names ...strin
 	table, err := c.service.Table("shop", "products")
 	require.NoError(c.t, err)
 	req.Table, req.Keys = table, keys(c.t, names...)
-	ctx, cancel := context.WithCancel(c.t.Context())
+	ctx, cancel := context.WithCancel(identity.NewContext(c.t.Context(), c.client))
 	a := &asked{cancel: cancel}
 	c.all.Go(func() {
 		time.Sleep(time.Until(c.start.Add(moment)))
@@ -388,6 +391,25 @@ func TestAFullReadIsNotJoined(t *testing.T) {
 		}
 		c.wait()
 		assert.Equal(t, 2, c.count("a"))
+	})
+}
+
+func TestAReadOfBatchWorkHoldsUpNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newConcurrent(t)
+		c.fault = func(ctx context.Context, n int, _ *executor.SubQuery) ([]partition.Result, error) {
+			if n == 1 {
+				<-ctx.Done()
+			}
+			return nil, ctx.Err()
+		}
+		c.client = &identity.Client{Priority: identity.Batch}
+		c.at(0, lookup.Request{}, "a")
+		c.client = &identity.Client{Priority: identity.Interactive}
+		interactive := c.at(2*ms, lookup.Request{}, "a")
+		c.wait()
+		assert.Equal(t, 12*ms, interactive.ended)
+		assert.Equal(t, []partition.Status{found}, interactive.statuses())
 	})
 }
 
