@@ -125,11 +125,15 @@ func (m *model) wants(met int, now time.Duration) bool {
 }
 
 // learn takes a read that has ended. One that was abandoned took at least so long: it counts
-// only if that is more than was to be expected.
+// only if that is more than was to be expected, or is slow while nothing is known.
 func (m *model) learn(r read, abandoned bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if abandoned && (m.key <= 0 || r.took.Seconds() < m.predict(r.keys)) {
+	least := slow * m.budget().Seconds()
+	if m.key > 0 {
+		least = m.predict(r.keys)
+	}
+	if abandoned && r.took.Seconds() < least {
 		return
 	}
 	m.reads[m.count%window] = r

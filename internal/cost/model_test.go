@@ -232,6 +232,19 @@ func TestAbandonedReadsCountAsAtLeast(t *testing.T) {
 	assert.Greater(t, m.predict(30), 0.08)
 }
 
+// A table that is slower than its deadline answers nothing that could be learned from.
+func TestATableThatIsAlwaysAbandonedIsLeftToThePlanner(t *testing.T) {
+	m := newModel(usualBudget)
+	for range refit {
+		m.learn(read{keys: firstSize, took: 2 * ms}, true)
+	}
+	assert.Equal(t, executor.GroupSize{Keys: firstSize}, m.groupSize(), "they were abandoned before they were slow")
+	for range refit {
+		m.learn(read{keys: firstSize, took: 125 * ms}, true)
+	}
+	assert.Zero(t, m.groupSize().Keys)
+}
+
 func TestOneReadInAGapIsWanted(t *testing.T) {
 	m := new(model)
 	assert.True(t, m.wants(0, 0))
