@@ -101,6 +101,27 @@ func TestReadsAreInFlightUntilTheyAreSettled(t *testing.T) {
 	})
 }
 
+// Whoever merges lets nothing wait while keys may be dear.
+func TestNothingIsSaidOfCostsWhileTheSizeIsProvisional(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMeter(&queue{table: &table{statement: 20 * ms, rng: rand.New(rand.NewPCG(1, 2))}})
+		assert.Equal(t, executor.GroupSize{Keys: firstSize}, m.Costs(query))
+		for range refit {
+			time.Sleep(gap)
+			_, _ = m.Read(t.Context(), subQuery("h", firstSize))
+		}
+		assert.Positive(t, m.GroupSize(query).KeyCost)
+		assert.Equal(t, executor.GroupSize{}, m.Costs(query))
+		time.Sleep(provisionalFor + time.Second)
+		assert.Equal(t, executor.GroupSize{Keys: firstSize}, m.Costs(query), "groups are large again")
+		for i := range 2 * window {
+			time.Sleep(gap)
+			_, _ = m.Read(t.Context(), subQuery("h", 1+i%50))
+		}
+		assert.Equal(t, m.GroupSize(query), m.Costs(query), "the costs are certain")
+	})
+}
+
 func TestReadsThatFailDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fail := false

@@ -101,10 +101,26 @@ func (m *model) planned(now time.Duration) executor.GroupSize {
 	if !m.provisional.Load() {
 		return size
 	}
-	if now-time.Duration(m.chosenAt.Load()) > provisionalFor || m.plans.Add(1)%explore == 0 {
+	if m.ended(now) || m.plans.Add(1)%explore == 0 {
 		size.Keys = firstSize
 	}
 	return size
+}
+
+// ended reports whether a provisional size has ended, since too little more was learned.
+func (m *model) ended(now time.Duration) bool {
+	return now-time.Duration(m.chosenAt.Load()) > provisionalFor
+}
+
+// certain is the size, or nothing while it is provisional.
+func (m *model) certain(now time.Duration) executor.GroupSize {
+	switch {
+	case !m.provisional.Load():
+		return m.groupSize()
+	case m.ended(now):
+		return executor.GroupSize{Keys: firstSize}
+	}
+	return executor.GroupSize{}
 }
 
 // unknown reports whether nothing is known yet.

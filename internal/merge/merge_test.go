@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/qosproxy/qosproxy/internal/cost"
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/incident"
@@ -389,6 +390,31 @@ func TestHowManyKeysAreEnough(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestNothingWaitsWhileKeysAreSlowAndTheirCostIsNotCertain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		meter := cost.NewMeter(n)
+		r, err := New(Config{Reader: meter, Costs: meter.Costs})
+		require.NoError(t, err)
+		b := &bench{t, r, n}
+		for range 64 { // from which costs are first learned, of one size
+			c := b.ask(t.Context(), nil, span(0, 25)...)
+			sent := n.next(t)
+			time.Sleep(20 * time.Millisecond)
+			sent.end <- nil
+			b.answered(c)
+		}
+		calls := []*call{b.ask(t.Context(), nil, 1), b.ask(t.Context(), nil, 2)}
+		sent := []*nodeRead{n.next(t), n.next(t)}
+		for _, r := range sent {
+			r.end <- nil
+		}
+		for _, c := range calls {
+			b.answered(c)
+		}
+	})
 }
 
 func TestStatementsHaveAMostOfBytes(t *testing.T) {
