@@ -78,15 +78,16 @@ func (r *Reader) now() int64 { return int64(time.Since(r.begin)) }
 // own MaxBytes; an error or a panic reaches all of them. A participant whose ctx ends
 // returns at once. The shared read is cancelled when all of them have.
 func (r *Reader) Read(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
-	if q.Alone {
-		r.metrics.observe(q.Query, len(q.Keys))
-		return r.cfg.Reader.Read(ctx, q)
-	}
 	h, priority := r.host(q.Host), identity.FromContext(ctx).Priority
 	h.mu.Lock()
 	now := r.now()
 	if priority != identity.Batch {
 		h.urgentUntil = now + int64(urgent)
+	}
+	if q.Alone {
+		h.mu.Unlock()
+		r.metrics.observe(q.Query, len(q.Keys))
+		return r.cfg.Reader.Read(ctx, q)
 	}
 	if !h.waits(q, priority, len(q.Keys), now) {
 		s := h.start(q, priority, now)

@@ -738,6 +738,24 @@ func TestBatchWorkGoesOneStatementAtATimeBesideOthers(t *testing.T) {
 	})
 }
 
+// Tables that do not merge are other work, too.
+func TestBatchWorkGoesOneStatementAtATimeBesideReadsOfTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newPrimed(t)
+		calls := []*call{b.ask(t.Context(), nil, 1)}
+		sent := b.node.next(t)
+		calls = append(calls, b.askAs(as(t.Context(), identity.Interactive), func(q *executor.SubQuery) { q.Alone = true }, 2))
+		b.node.next(t).end <- nil
+		calls = append(calls, b.ask(t.Context(), nil, span(100, 80)...))
+		b.node.none(t)
+		sent.end <- nil
+		b.node.next(t).end <- nil
+		for _, c := range calls {
+			b.answered(c)
+		}
+	})
+}
+
 // A hammer of many callers, some of which give up: each gets its own answers, and each that
 // was sent is settled once.
 func TestManyCallersAtOnce(t *testing.T) {
