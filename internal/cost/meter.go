@@ -109,17 +109,27 @@ func (m *Meter) GroupSizes() map[string]executor.GroupSize {
 
 // Read implements executor.Reader.
 func (m *Meter) Read(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
+	met := m.enter(q.Host.ID)
+	var left sync.Once
+	leave := func() { left.Do(func() { m.leave(q.Host.ID) }) }
 	metered := *q
 	metered.Settled = func() {
-		m.leave(q.Host.ID)
+		leave()
 		q.Settled()
 	}
-	met := m.enter(q.Host.ID)
+	panics := true
+	defer func() {
+		if panics { // then nobody may settle it
+			leave()
+		}
+	}()
 	of, sent := m.model(kindOf(q.Query)), time.Since(m.begin)
-	if !of.wants(met, sent) {
-		return m.reader.Read(ctx, &metered)
-	}
+	wanted := of.wants(met, sent)
 	results, err := m.reader.Read(ctx, &metered)
+	panics = false
+	if !wanted {
+		return results, err
+	}
 	r := read{host: q.Host.ID, keys: len(q.Keys), took: time.Since(m.begin) - sent}
 	switch {
 	case ctx.Err() != nil:

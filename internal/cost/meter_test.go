@@ -101,6 +101,23 @@ func TestReadsAreInFlightUntilTheyAreSettled(t *testing.T) {
 	})
 }
 
+func TestAPanicLeavesNoReadInFlight(t *testing.T) {
+	settles := false
+	m := NewMeter(executor.ReaderFunc(func(_ context.Context, q *executor.SubQuery) ([]partition.Result, error) {
+		if settles {
+			q.Settled()
+		}
+		panic("a bug")
+	}))
+	for range 2 {
+		m.enter("h") // another
+		assert.Panics(t, func() { _, _ = m.Read(t.Context(), subQuery("h", 1)) })
+		assert.Equal(t, map[string]int{"h": 1}, m.reads, "it has left once")
+		m.leave("h")
+		settles = true
+	}
+}
+
 // Whoever merges lets nothing wait while keys may be dear.
 func TestNothingIsSaidOfCostsWhileTheSizeIsProvisional(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
