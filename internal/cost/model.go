@@ -77,8 +77,8 @@ type model struct {
 	nextAt atomic.Int64
 
 	mu sync.Mutex
-	// reads are the last ones learned from; the next is at count % window.
-	reads [window]read
+	// reads are the last ones learned from, up to window, of which the oldest is at count % window.
+	reads []read
 	count int
 	// statement and key are the costs in seconds.
 	statement, key float64
@@ -152,13 +152,16 @@ func (m *model) learn(r read, abandoned bool) {
 	if abandoned && r.took.Seconds() < least {
 		return
 	}
-	m.reads[m.count%window] = r
+	if len(m.reads) < window {
+		m.reads = append(m.reads, r)
+	} else {
+		m.reads[m.count%window] = r
+	}
 	if m.count++; m.count%refit > 0 {
 		return
 	}
-	reads := m.reads[:min(m.count, window)]
-	m.fit(reads)
-	m.choose(reads)
+	m.fit(m.reads)
+	m.choose(m.reads)
 }
 
 func (m *model) predict(keys int) float64 { return m.statement + m.key*float64(keys) }

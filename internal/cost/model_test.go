@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 
@@ -243,6 +244,16 @@ func TestATableThatIsAlwaysAbandonedIsLeftToThePlanner(t *testing.T) {
 		m.learn(read{keys: firstSize, took: 125 * ms}, true)
 	}
 	assert.Zero(t, m.groupSize().Keys)
+}
+
+// There is a model for each table, shape and level, most of which are hardly read.
+func TestAModelIsNoLargerThanWhatItHasLearned(t *testing.T) {
+	m := newModel(usualBudget)
+	of := newTable(ms, ms)
+	of.feed(m, 1, 1, 10)
+	assert.Less(t, uintptr(cap(m.reads))*unsafe.Sizeof(read{})+unsafe.Sizeof(*m), uintptr(1024))
+	of.feed(m, 2*window, 1, 10)
+	assert.Len(t, m.reads, window)
 }
 
 func TestOneReadInAGapIsWanted(t *testing.T) {
