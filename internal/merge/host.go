@@ -27,6 +27,9 @@ const (
 	// what a node is asked for at a time without pages, which are read one key after
 	// the other.
 	maxBytes = 1 << 20
+	// raiseEvery is how often a read that took longer than a straggler raises what is usual: a
+	// pause of the host or the proxy settles many at once, and was one event.
+	raiseEvery = 50 * time.Millisecond
 	// urgent is for how long after other work was asked of a host batch work goes there one
 	// statement at a time, whatever waits.
 	urgent = time.Second
@@ -256,7 +259,24 @@ func (h *host) withdraw(w *waiter) bool {
 
 // usual is what the reads of a table are like at a host, as moving averages: how long they take,
 // in nanoseconds, and how many bytes a key has. Zero is not known.
-type usual struct{ took, bytes float64 }
+type usual struct {
+	took, bytes float64
+	// raisableAt is from when on a straggler counts again.
+	raisableAt int64
+}
+
+// settled learns how long a read took that ends now. One that was a straggler counts as just
+// that, and once in raiseEvery.
+func (u *usual) settled(took, now int64) {
+	most := int64(straggler * u.took)
+	if u.took > 0 && took > most {
+		if now < u.raisableAt {
+			return
+		}
+		took, u.raisableAt = most, now+int64(raiseEvery)
+	}
+	learn(&u.took, float64(took))
+}
 
 func tableOf(q *executor.Query) [2]string { return [2]string{q.Table.Keyspace, q.Table.Name} }
 

@@ -485,6 +485,48 @@ func TestNothingWaitsBeforeAReadIsKnown(t *testing.T) {
 	})
 }
 
+// A pause, after which everything in-flight is settled, is one slow read and not forty.
+func TestAPauseRaisesTheUsualTimeOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		ctx, own := as(t.Context(), identity.Standard), newQuery()
+		mine := func(q *executor.SubQuery) { q.Query = own }
+		first := b.askAs(ctx, nil, 0)
+		time.Sleep(2 * time.Millisecond)
+		b.node.next(t).end <- nil
+		b.answered(first)
+		for i := range 40 { // of one lookup, so that none waits
+			b.askAs(ctx, mine, i)
+		}
+		time.Sleep(5 * time.Second)
+		for range 40 {
+			b.node.next(t).end <- nil
+		}
+		synctest.Wait()
+
+		stuck := b.askAs(ctx, nil, 100)
+		sent := []*nodeRead{b.node.next(t)}
+		behind := b.askAs(ctx, nil, 101)
+		b.node.none(t)
+		time.Sleep(3 * time.Millisecond)
+		sent = append(sent, b.node.next(t))
+		for _, r := range sent {
+			r.end <- nil
+		}
+		b.answered(stuck)
+		b.answered(behind)
+	})
+}
+
+func TestATableThatHasBecomeSlowIsLearned(t *testing.T) {
+	u, now := usual{took: 1e6}, int64(0)
+	for range 20 {
+		now += int64(100 * time.Millisecond)
+		u.settled(int64(100*time.Millisecond), now)
+	}
+	assert.Greater(t, u.took, 0.5*float64(100*time.Millisecond))
+}
+
 func TestKeysThatAreTooLargeShareNoStatement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -71,11 +71,7 @@ func (s *sending) settle() {
 	h.end(s)
 	table := tableOf(s.query.Query)
 	known := h.tables[table]
-	took := float64(now - s.sentAt)
-	if known.took > 0 {
-		took = min(took, straggler*known.took)
-	}
-	learn(&known.took, took)
+	known.settled(now-s.sentAt, now)
 	h.tables[table] = known
 	h.dispatch(now)
 	h.mu.Unlock()
