@@ -224,6 +224,24 @@ func TestRoomIsReservedOnce(t *testing.T) {
 	assert.False(t, h.full(500))
 }
 
+func TestBatchWorkLeavesHalfOfAHostToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, newRing(t, 3, 3, 3), newCluster(after(ms)), func(cfg *setup) { cfg.Limits.InflightKeys = 10 })
+		for _, h := range []string{"h0", "h1", "h2"} {
+			b.occupy(h, 4, -1)
+		}
+		ask := func(keys int, batch bool) *outcome {
+			req := b.request(keys)
+			req.Batch = batch
+			o := b.within(second, req)
+			return &o
+		}
+		assert.Equal(t, 1, ask(1, true).count(partition.Found))
+		assert.Equal(t, 2, ask(2, true).count(partition.Shed))
+		assert.Equal(t, 6, ask(6, false).count(partition.Found))
+	})
+}
+
 func TestAKeyOfADeadHostWaitsForHeadroomAtTheOthers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		dead    Reason

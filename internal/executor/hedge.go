@@ -18,7 +18,7 @@ func (r *run) hedgeDue() {
 		if a := r.pending[i]; a.hedgeAt <= now {
 			a.hedgeAt = unset
 			if a.kind == KindFirst && !a.late && a.delay > 0 && a.sent.host.dc == nil {
-				r.req.Table.noteLate(true)
+				r.req.lateness().noteLate(true)
 			}
 			if a.kind == KindHedge && !a.late {
 				for _, k := range a.keys {
@@ -114,7 +114,7 @@ func (r *run) hedgeDenied(a *attempt, groups []planner.Group, stressed bool, now
 	wanted := hedge.Wanted{
 		Keys: keys, SubQueries: len(groups),
 		Quiet:   stalled > 0 || a.sent.host.silentFor(time.Duration(p.quietAfter*float64(a.delay))),
-		Load:    r.req.Table.lateShare() > p.manyLate,
+		Load:    r.req.lateness().lateShare() > p.manyLate,
 		Stalled: stalled > 0,
 		Urgent:  r.urgentAt <= now,
 	}
@@ -133,7 +133,7 @@ func (r *run) withdrawHedge(wanted hedge.Wanted, stalled time.Duration, stressed
 	if table.budget <= 0 {
 		return NotHedgedBudget
 	}
-	if stalled == 0 && (stressed || table.lateShare() > p.mostlyLate) {
+	if stalled == 0 && (stressed || r.req.lateness().lateShare() > p.mostlyLate) {
 		return NotHedgedLoad
 	}
 	if r.req.FewHedges && !wanted.Quiet {

@@ -108,21 +108,29 @@ func (h *host) is(states ...State) bool {
 
 // full reports whether so many keys are outstanding at the host that n more are too
 // many. An idle host is never full.
-func (h *host) full(n int) bool { return h.fullWith(h.keys.Load(), n) }
+func (h *host) full(n int) bool { return h.fullWith(h.keys.Load(), n, false) }
 
-func (h *host) fullWith(inflight int64, n int) bool {
-	return inflight > 0 && inflight+int64(n) > int64(h.executor.limits.InflightKeys)
+// fullWith is the same for so many outstanding keys. Batch work finds the host full at half.
+func (h *host) fullWith(inflight int64, n int, batch bool) bool {
+	most := int64(h.executor.limits.InflightKeys)
+	if batch {
+		most /= 2
+	}
+	return inflight > 0 && inflight+int64(n) > most
 }
 
 // reserve counts n keys as outstanding, unless the host or its datacenter is too full for
 // them.
-func (h *host) reserve(n int) bool {
+func (h *host) reserve(n int) bool { return h.reserveFor(n, false) }
+
+// reserveFor is reserve, for batch work or for other.
+func (h *host) reserveFor(n int, batch bool) bool {
 	if !h.dc.reserve(n) {
 		return false
 	}
 	for {
 		inflight := h.keys.Load()
-		if h.fullWith(inflight, n) {
+		if h.fullWith(inflight, n, batch) {
 			h.dc.add(-n)
 			return false
 		}

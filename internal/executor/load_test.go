@@ -223,6 +223,27 @@ func TestMostlyLateNeedsMoreThanAStraggler(t *testing.T) {
 	assert.Equal(t, hedge.Fallback*3, s.overdueAfter(0, 1))
 }
 
+// Merging holds batch work back, so that it is late where nobody else is.
+func TestBatchWorkThatIsLateSaysNothingOfLoad(t *testing.T) {
+	for batch, want := range map[bool]NotHedged{true: "", false: NotHedgedLoad} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(after(16 * ms))
+			b := newBench(t, newRing(t, 3, 3, 3), c, nil)
+			b.budget = 0.5
+			ask := func(batch bool) outcome {
+				req := b.request(1)
+				req.Batch = batch
+				return b.within(second, req)
+			}
+			for range 3 * lateMemory {
+				ask(batch)
+			}
+			assert.Equal(t, want, ask(false).Attempts[0].NotHedged)
+			assert.Equal(t, NotHedgedLoad, ask(batch).Attempts[0].NotHedged, "it is load to its like")
+		})
+	}
+}
+
 func TestANewBudgetKeepsWhatIsKnownOfTheTable(t *testing.T) {
 	e := New(Config{})
 	defer e.Close()

@@ -36,7 +36,7 @@ func (e *Executor) probe(v *view, req *Request) {
 			h.probing.Store(false)
 			continue
 		}
-		if !req.Table.hedges.Probe(req.Table.lateShare() > e.policies.manyLate) ||
+		if !req.Table.hedges.Probe(req.lateness().lateShare() > e.policies.manyLate) ||
 			!e.spawn(func() { e.sendProbe(v, h, req, keys) }) {
 			h.unreserve(len(keys))
 			h.probing.Store(false)

@@ -36,12 +36,24 @@ type Request struct {
 	// FewHedges hedges only away from hosts that answer nobody. It does not bear on
 	// ALWAYS.
 	FewHedges bool
+	// Batch says that it is batch work, which others must not wait for: it finds hosts full when
+	// half of Limits.InflightKeys are outstanding.
+	Batch bool
 	// Trace records every sub-query in Stats.Attempts, and in Plan.Survey what the plan
 	// took into account.
 	Trace bool
 	// TraceID is the trace to which the exemplars of sub-query durations link; empty
 	// for none.
 	TraceID string
+}
+
+// lateness is the state that has how late such requests are: merging holds batch work back, which
+// says nothing of the load that others meet.
+func (r *Request) lateness() *tableMemory {
+	if r.Batch {
+		return r.Table.batch
+	}
+	return r.Table.tableMemory
 }
 
 // Subset returns the request for some of its keys, by index; its first key is that of

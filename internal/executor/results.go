@@ -30,7 +30,7 @@ func (r *run) take(ev event) {
 		return
 	}
 	if a.kind == KindFirst && !a.late && ev.phase == answered && a.delay > 0 && a.sent.host.dc == nil {
-		r.req.Table.noteLate(false)
+		r.req.lateness().noteLate(false)
 	}
 	outcome := OutcomeLost
 	if ev.phase == abandoned {

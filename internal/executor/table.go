@@ -30,6 +30,8 @@ type tableMemory struct {
 	own *TableState
 	// away is the same of reads in datacenters to fail over to.
 	away *TableState
+	// batch is of batch work, of which only the lateness is used.
+	batch *tableMemory
 	// quorum counts what became of keys that were to be read by their replicas.
 	quorum quorumCounts
 }
@@ -66,6 +68,7 @@ func (e *Executor) Table(name string, hedgeBudget float64) *TableState {
 			retries: hedge.NewPool(hedge.Limits{Ratio: retryRatio, Burst: retryBurst, Floor: retryFloor}),
 			own:     &TableState{tableMemory: new(tableMemory)},
 			away:    &TableState{tableMemory: new(tableMemory)},
+			batch:   new(tableMemory),
 		}
 		if _, taken := e.tables.LoadOrStore(name, next); !taken {
 			return next

@@ -31,9 +31,11 @@ type reading struct {
 // them. The merge gets one result for each, one call at a time and from this goroutine,
 // by the deadline of ctx.
 func (s *Service) read(ctx context.Context, r *resolved, to *merge) reading {
+	priority := identity.FromContext(ctx).Priority
+	r.read.Batch = priority == identity.Batch
 	if r.Table.Settings.Coalesce.Shares(r.query.Consistency) {
 		deadline, _ := ctx.Deadline()
-		call := s.shared.Begin(&r.query, r.read.Keys, deadline, patience(&r.read), identity.FromContext(ctx).Priority)
+		call := s.shared.Begin(&r.query, r.read.Keys, deadline, patience(&r.read), priority)
 		defer call.Close()
 		if call.Waiting() > 0 {
 			return s.readWithOthers(ctx, &r.read, call, to.add)

@@ -413,6 +413,24 @@ func TestAReadOfBatchWorkHoldsUpNoOther(t *testing.T) {
 	})
 }
 
+func TestBatchWorkThatIsLateLeavesOthersTheirHedges(t *testing.T) {
+	for priority, want := range map[identity.Priority]string{identity.Batch: "", identity.Standard: "load"} {
+		bubble(t, func(t *testing.T) {
+			c := newConcurrent(t, func(s *lookup.Settings) { s.HedgeBudget = 0.5 })
+			c.took = 16 * ms
+			c.client = &identity.Client{Priority: priority}
+			for i := range 100 {
+				c.at(time.Duration(i)*20*ms, lookup.Request{}, strconv.Itoa(i))
+			}
+			c.wait()
+			c.client = &identity.Client{Priority: identity.Interactive}
+			a := c.at(3*time.Second, lookup.Request{Trace: true}, "a")
+			c.wait()
+			assert.EqualValues(t, want, a.resp.Attempts[0].NotHedged)
+		})
+	}
+}
+
 func TestAReadThatIsStuckHoldsNobodyUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newConcurrent(t, func(s *lookup.Settings) { s.HedgeBudget = 0; s.SpeculativeRetry = hedge.Fixed(15 * ms) })
