@@ -67,6 +67,9 @@ func (t *tally) usual() float64 { return t.found / max(float64(t.lookups)-t.late
 // collapsed reports whether most were late.
 func (t *tally) collapsed() bool { return t.share() > 0.5 }
 
+// stalled reports whether all were late, as they are while the hosts stand still.
+func (t *tally) stalled() bool { return t.late == float64(t.lookups) }
+
 // burn is the share of lookups that were late over the share that may be; 0 when there are
 // fewer than least.
 func (t *tally) burn(least int) float64 {

@@ -49,10 +49,12 @@ type ladder struct {
 	seconds seconds
 	looked  int64
 	level   Level
-	// moved is when the level was reached, and entry the burn at that time; hot is when the
-	// burn was last too high for a lower one.
+	// moved is when the level was reached, and hot when the burn was last too high for a lower
+	// one. entry is the burn when each was last reached from below, and judged whether that at
+	// present is known to have helped, or was reached since there was less to do.
 	moved, hot time.Time
-	entry      float64
+	entry      [LevelStandard + 1]float64
+	judged     bool
 	// barred is the first level that is left out, until.
 	barred Level
 	until  time.Time
@@ -78,6 +80,9 @@ func (l Ladder) reached(burn float64, top Level) Level {
 	return top
 }
 
+// takes reports whether a level takes a step.
+func (l Ladder) takes(level, step Level) bool { return level >= step && l.at(step) > 0 }
+
 // next returns the next level in a direction, 1 or -1, that is not left out.
 func (l Ladder) next(level, direction Level) Level {
 	for level += direction; level > LevelNone && l.at(level) == 0; level += direction {
@@ -99,16 +104,21 @@ func (l *ladder) step(limits Ladder, now time.Time) {
 	}
 	to := l.level
 	switch {
-	case l.level >= LevelBatch && now.Sub(l.moved) >= 3*stepEvery && short > helped*l.entry:
-		l.barred, l.until = l.level, now.Add(longestHold)
-		to = limits.next(l.level, -1)
+	case l.level >= LevelBatch && !l.judged && now.Sub(l.moved) >= 3*stepEvery:
+		l.judged = short <= helped*l.entry[l.level]
+		if !l.judged {
+			l.barred, l.until = l.level, now.Add(longestHold)
+			to = limits.next(l.level, -1)
+		}
 	case limits.reached(min(short, long), top) > l.level && now.Sub(l.moved) >= stepEvery:
 		to = limits.next(l.level, 1)
+		l.entry[to], l.judged = short, false
 	case now.Sub(l.hot) >= stepEvery:
 		to = limits.next(l.level, -1)
+		l.judged = true
 	}
 	if to != l.level {
-		l.level, l.moved, l.hot, l.entry = to, now, now, short
+		l.level, l.moved, l.hot = to, now, now
 	}
 }
 
@@ -135,17 +145,21 @@ func (c *Controller) checkLadder(p *Permit) *Refusal {
 	}
 	l := &p.table.ladder
 	l.step(c.limits.Ladder, p.began)
-	p.level = l.level
+	takes := func(step Level) bool { return c.limits.Ladder.takes(l.level, step) }
+	p.fewHedges, p.shedOptional = takes(LevelHedges), takes(LevelOptional)
 	act := func(level Level) { c.metrics.actions.WithLabelValues(p.table.name, level.String()).Inc() }
 	priority := identity.Priority(p.class)
 	shed := map[identity.Priority]Level{identity.Batch: LevelBatch, identity.Standard: LevelStandard}[priority]
-	if shed > LevelNone && p.level >= shed {
+	if shed > LevelNone && takes(shed) {
 		act(shed)
 		return &Refusal{ReasonLadder, stepEvery, fmt.Sprintf(
 			"lookups of %s are too slow at present, and those of priority %s give way; ask again later", p.table.name, priority)}
 	}
-	for level := LevelHedges; level <= min(p.level, LevelOptional); level++ {
-		act(level)
+	if p.fewHedges {
+		act(LevelHedges)
+	}
+	if p.shedOptional {
+		act(LevelOptional)
 	}
 	return nil
 }

@@ -188,6 +188,56 @@ func TestWhatLessLoadWouldNotHelpDoesNotBurn(t *testing.T) {
 	})
 }
 
+// TestAStepThatHasHelpedIsKeptWhenItGetsWorse is of a table that becomes slower at a level that
+// has been judged.
+func TestAStepThatHasHelpedIsKeptWhenItGetsWorse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBurning(t)
+		b.ask(90*second, func(who *identity.Client, _ time.Duration) float64 {
+			if who == job {
+				return 0.8
+			}
+			return 0.12 // burns at 2.4 without the others: too much to go back
+		}, person, service, job)
+		assert.Equal(t, LevelBatch, b.last)
+		b.ask(60*second, share(0.5), person, service, job)
+		assert.Equal(t, LevelStandard, b.last)
+	})
+}
+
+func TestAStepOfZeroIsNotTaken(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ladder                  Ladder
+		hedges, optional, batch bool
+	}{
+		"all":         {Ladder{Hedges: 2, Optional: 3, Batch: 4, Standard: 8}, true, true, true},
+		"no optional": {Ladder{Hedges: 2, Batch: 4, Standard: 8}, true, false, true},
+		"no hedges":   {Ladder{Optional: 3, Batch: 4, Standard: 8}, false, true, true},
+		"no batch":    {Ladder{Hedges: 2, Optional: 3, Standard: 8}, true, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBurning(t)
+				limits := b.limits
+				limits.Ladder = tt.ladder
+				b.Replace(limits, map[string]SLO{shop: slo})
+				for range 60 {
+					if b.last < LevelStandard {
+						b.ask(second, share(0.9), person, service, job)
+					}
+				}
+				assert.Equal(t, LevelStandard, b.last)
+				p, err := b.Admit(Ask{Client: person, Table: shop, Keys: 1})
+				assert.NoError(t, err)
+				assert.Equal(t, tt.hedges, p.FewHedges())
+				assert.Equal(t, tt.optional, p.ShedOptional())
+				_, err = b.Admit(Ask{Client: job, Table: shop, Keys: 1})
+				assert.Equal(t, tt.batch, err != nil)
+			})
+		})
+	}
+}
+
 func TestAStepOfZeroIsLeftOut(t *testing.T) {
 	l := Ladder{Hedges: 2, Batch: 4}
 	assert.Equal(t, LevelBatch, l.next(LevelHedges, 1))

@@ -25,7 +25,7 @@ const (
 	// 0.12 % of the interactive lookups were refused on noisy hosts, with three none.
 	rankRoom = 3
 	// trialTime is how long the share that is late may stay above half of what it was before
-	// the limit was lowered.
+	// the limit was lowered. A limit that has been of use outlives a stall of all hosts.
 	trialTime = 2 * time.Second
 	// probeStep is how many times a limit is raised at once: with 4, closed loops had 0.967 of what
 	// is in time without a limit; without steps ten times the load had 95 % in time, not 99.
@@ -41,9 +41,10 @@ type load struct {
 	// limit is most unless it is lowered; former is what it was before a probe, 0 without one.
 	limit, former float64
 	// lowered is since when, and zero while it is not; before is the share of lookups that were
-	// late then, and helped when it was last seen halved.
+	// late then, and helped when it was last seen halved, if it is useful, or as lowered.
 	lowered, helped time.Time
 	before          float64
+	useful          bool
 	// changed is when the limit was last lowered at once: what began before says nothing about it.
 	changed time.Time
 	// refused is when a lookup last found no room.
@@ -108,7 +109,7 @@ func (l *load) note(p *Permit, late bool, now time.Time) {
 func (l *load) check(now time.Time) {
 	l.checked = now
 	for p := range l.open { // stalled hosts end nothing that could tell of it
-		if now.Sub(p.began) > p.budget {
+		if !p.waits && now.Sub(p.began) > p.budget {
 			l.note(p, true, now)
 		}
 	}
@@ -137,7 +138,10 @@ func (l *load) decide(s *sample, now time.Time) {
 	switch {
 	case l.lowered.IsZero():
 		if s.lookups >= enough && s.collapsed() && now.After(l.until) && s.overloaded(&recent) {
-			l.lowered, l.helped, l.refused, l.before = now, now, now, share
+			if now.Sub(l.until) > longestHold {
+				l.hold = 0
+			}
+			l.lowered, l.helped, l.refused, l.before, l.useful = now, now, now, share, false
 			l.hold = min(max(2*l.hold, shortWindow*time.Second), longestHold)
 			l.set(cmp.Or(recent.usual(), float64(l.inflight)/2), now)
 		}
@@ -146,8 +150,8 @@ func (l *load) decide(s *sample, now time.Time) {
 		l.probe(s, now)
 		return
 	case 2*share <= l.before:
-		l.helped = now
-	case now.Sub(l.helped) >= trialTime:
+		l.helped, l.useful = now, true
+	case now.Sub(l.helped) >= trialTime && !(l.useful && s.stalled() && now.Sub(l.helped) < l.hold):
 		l.until = now.Add(min(2*l.hold, longestHold))
 		l.lift()
 		return
@@ -180,7 +184,7 @@ func (l *load) steer(s *sample, now time.Time) {
 	switch by := margin / max(s.slowest(), margin/2); {
 	case s.collapsed():
 		l.set(l.limit/2, now)
-	case by > 1 || s.allowed >= 1:
+	case by > 1 || s.allowed >= 1 || s.exceeds():
 		l.limit = l.within(l.limit * by)
 	}
 }

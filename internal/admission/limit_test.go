@@ -298,6 +298,27 @@ func TestAnOverloadThatLastsIsNotLetInAgain(t *testing.T) {
 	})
 }
 
+// TestALimitThatHelpsOutlivesAStall is of hosts that all stand still for 3 s in an overload.
+func TestALimitThatHelpsOutlivesAStall(t *testing.T) {
+	long(t)
+	bubble(t, noLimit, func(t *testing.T, change configured) bool {
+		s, stalled := newSim(t, change), false
+		all := s.run(15*second, caller{who: service, keys: 50, rate: func(at time.Duration) float64 {
+			if at >= 5*second && !stalled {
+				stalled = true
+				for h := range s.free {
+					s.free[h] = time.Now().Add(3 * second)
+				}
+			}
+			return 10 * capacity(50)
+		}})
+		after := between(all, 9*second, 15*second)
+		good, _ := count(after)
+		t.Logf("goodput %.0f of %.0f/s, %.4f of the admitted in time", float64(good)/6, capacity(50), admitted(after))
+		return float64(good)/6 > 0.9*capacity(50) && admitted(after) >= 0.92
+	})
+}
+
 // TestCallersThatWaitLongAreHeldToTheSLOInOverload is of callers that wait for 10 s.
 func TestCallersThatWaitLongAreHeldToTheSLOInOverload(t *testing.T) {
 	bubble(t, noLimit, func(t *testing.T, change configured) bool {
@@ -321,6 +342,7 @@ func TestLookupsThatDoNotEndLowerTheLimit(t *testing.T) {
 			}
 			return p
 		}
+		ask().Release(Outcome{Answered: 20}) // so that the others do not wait for a first one
 		var stalled []*Permit
 		for range 2 { // a second sample must be late as well
 			for range 2 * enough {

@@ -129,6 +129,12 @@ func (p *Permit) Wait(ctx context.Context) error {
 	if p == nil || !p.waits {
 		return nil
 	}
+	c := p.controller
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		p.waits = false
+	}()
 	var over <-chan time.Time
 	if !p.ask.Deadline.IsZero() {
 		over = time.After(time.Until(p.ask.Deadline))
@@ -148,7 +154,6 @@ func (p *Permit) Wait(ctx context.Context) error {
 		refusal = p.refusal(ReasonDeadline, "the first lookups of the table are not answered in time; ask again later")
 	case <-p.table.weight.learned:
 	}
-	c := p.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if refusal == nil {

@@ -209,3 +209,23 @@ func TestLargeKeysCountForMoreThanOne(t *testing.T) {
 		})
 	}
 }
+
+// Those that wait for the first answers of a table wait for no host.
+func TestWaitingForTheFirstAnswersIsNoOverload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newController(t, nil)
+		ask := func() *Permit {
+			p, err := c.Admit(Ask{Client: service, Table: shop, Keys: 20, Deadline: time.Now().Add(2 * second)})
+			require.NoError(t, err)
+			return p
+		}
+		first := ask()
+		for range 4 * enough {
+			ask()
+			time.Sleep(time.Millisecond)
+		}
+		first.Release(Outcome{Answered: 20})
+		ask()
+		assert.Equal(t, DefaultLimits().MaxConcurrency, c.Status().LimitKeys)
+	})
+}

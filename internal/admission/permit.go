@@ -31,7 +31,8 @@ type Permit struct {
 	// units is what the lookup costs its hosts, in keys of usual size, and found how many of
 	// these were in-flight when it started.
 	units, found int
-	level        Level // of its table when it started
+	// fewHedges and shedOptional are what the ladder of its table gave up when it started.
+	fewHedges, shedOptional bool
 	// memory is what the answer is likely to take, in bytes. A permit that waits has still
 	// to be told, and a scout finds it out.
 	memory       int64
@@ -42,11 +43,11 @@ type Permit struct {
 
 // FewHedges reports whether the lookup should only be hedged away from stalled
 // hosts. False for a nil Permit.
-func (p *Permit) FewHedges() bool { return p != nil && p.level >= LevelHedges }
+func (p *Permit) FewHedges() bool { return p != nil && p.fewHedges }
 
 // ShedOptional reports whether the keys that the caller marked as optional should
 // be answered as SHED. False for a nil Permit.
-func (p *Permit) ShedOptional() bool { return p != nil && p.level >= LevelOptional }
+func (p *Permit) ShedOptional() bool { return p != nil && p.shedOptional }
 
 // tells reports whether an outcome says something about how fast the hosts are. One of a
 // lookup that failed at once does not, nor that of a caller who hung up within the first half
