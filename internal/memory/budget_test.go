@@ -88,6 +88,7 @@ func TestNilHoldsNothing(t *testing.T) {
 	require.NoError(t, err)
 	assert.Nil(t, c)
 	c.Received(1)
+	require.NoError(t, c.Expect(1))
 	require.NoError(t, c.Complete(1))
 	require.NoError(t, c.Grow(1))
 	require.NoError(t, c.Err())
@@ -168,6 +169,50 @@ func TestARequestThatGrowsWhenItIsDecompressed(t *testing.T) {
 	assert.Zero(t, b.Usage().Used)
 }
 
+func TestWhatAMessageMayTakeIsTakenAhead(t *testing.T) {
+	b := New(6 * CallBytes)
+	p := b.Peer(nil)
+	c, other := begin(t, p), begin(t, p)
+	require.NoError(t, c.Expect(3*CallBytes))
+	assert.Equal(t, int64(5*CallBytes), b.Usage().Used)
+	assert.Equal(t, &Error{Full}, other.Expect(3*CallBytes))
+	require.NoError(t, c.Complete(CallBytes))
+	assert.Equal(t, int64(3*CallBytes), b.Usage().Used, "what it takes for good")
+	other.End()
+	c.End()
+	assert.Zero(t, b.Usage().Used)
+
+	lone := begin(t, p)
+	p.Received(5 * CallBytes)
+	require.NoError(t, lone.Expect(20*CallBytes), "alone it may take any amount")
+	assert.False(t, gone(lone))
+}
+
+func TestAnotherMessageIsReceivedLikeTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(1 << 20)
+		p := b.Peer(nil)
+		c := begin(t, p)
+		require.NoError(t, c.Expect(0))
+		require.NoError(t, c.Complete(1000))
+		time.Sleep(time.Hour)
+		p.Received(10)
+		assert.Equal(t, int64(CallBytes+1000), b.Usage().Used, "nothing is expected")
+		require.NoError(t, c.Expect(0))
+		assert.Equal(t, int64(CallBytes), b.Usage().Used, "the last message is gone")
+		p.Received(10)
+		assert.Equal(t, int64(CallBytes+10), b.Usage().Used)
+		b.Expire(time.Minute, time.Minute)
+		assert.False(t, gone(c), "its time begins anew")
+		time.Sleep(time.Minute + time.Second)
+		b.Expire(time.Minute, time.Minute)
+		assert.True(t, gone(c))
+		assert.Equal(t, &Error{Slow}, c.Expect(0))
+		c.End()
+		assert.Zero(t, b.Usage().Used)
+	})
+}
+
 func TestWhatTakesTooLongGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(1 << 20)
@@ -238,7 +283,7 @@ func TestEveryByteIsGivenBack(t *testing.T) {
 		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "which") }
 		bytes := func() int { return rapid.IntRange(0, 3*CallBytes).Draw(t, "bytes") }
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
-			switch rapid.IntRange(0, 8).Draw(t, "step") {
+			switch rapid.IntRange(0, 9).Draw(t, "step") {
 			case 0, 1:
 				if c, err := peers[pick(3)].Begin(nil); err == nil {
 					calls = append(calls, c)
@@ -268,6 +313,10 @@ func TestEveryByteIsGivenBack(t *testing.T) {
 					held = append(held, n)
 				}
 			case 8:
+				if len(calls) > 0 {
+					_ = calls[pick(len(calls))].Expect(bytes())
+				}
+			case 9:
 				i := pick(3)
 				peers[i].Close()
 				peers[i] = b.Peer(func() {})

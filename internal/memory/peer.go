@@ -112,7 +112,8 @@ type Call struct {
 	// The rest is behind the mutex of the budget.
 	links[Call]
 	used    int64
-	waiting bool // for the rest of the request
+	message int64 // of used, what is taken for the message
+	waiting bool  // for the rest of the message
 	evicted *Error
 }
 
@@ -173,8 +174,47 @@ func (c *Call) Received(bytes int) {
 	}
 }
 
-// Complete notes that the request has come whole and takes so many bytes until the
-// call ends: more than have come for one that was compressed. The error is that of Grow.
+// Expect has the call receive its message, or another one if the last has come: that one
+// gives its bytes back, and the time of the new one begins. It takes bytes that the message
+// needs besides those that come, in place of those that an earlier Expect took for it, until
+// Complete says how many it needs for good. The error is Err, or that of Grow.
+func (c *Call) Expect(bytes int) error {
+	if c == nil {
+		return nil
+	}
+	var after actions
+	defer after.run()
+	p := c.peer
+	p.budget.mu.Lock()
+	defer p.budget.mu.Unlock()
+	if c.evicted != nil {
+		return c.evicted
+	}
+	if !c.waiting && !p.closed {
+		c.began, c.waiting = time.Now(), true
+		push(&p.receiving, c)
+		p.pending.Add(1)
+	}
+	return c.hold(int64(bytes), &after)
+}
+
+// hold takes bytes for the message in place of those that are taken for it. The mutex is held.
+func (c *Call) hold(bytes int64, after *actions) error {
+	c.used -= c.message
+	if !c.peer.closed {
+		c.peer.take(-c.message)
+	}
+	c.message = 0
+	err := c.grow(bytes, after)
+	if err == nil {
+		c.message = bytes
+	}
+	return err
+}
+
+// Complete notes that the message has come whole and takes so many bytes until the call
+// ends, or expects another: more than have come for one that was compressed. The error is
+// that of Grow.
 func (c *Call) Complete(bytes int) error {
 	if c == nil {
 		return nil
@@ -187,7 +227,7 @@ func (c *Call) Complete(bytes int) error {
 		return nil
 	}
 	c.peer.arrived(c, int64(bytes))
-	return c.grow(int64(bytes), &after)
+	return c.hold(int64(bytes), &after)
 }
 
 // Grow takes bytes that the call needs until it ends, such as the rows that it is
@@ -211,7 +251,11 @@ func (c *Call) grow(bytes int64, after *actions) error {
 	if p.closed {
 		return &Error{Full} // nobody is there to be answered
 	}
-	if b.most > 0 && b.used > c.used && !b.makeRoom(bytes, b.most, p, after) {
+	own := c.used
+	if c.waiting && p.pending.Load() == 1 {
+		own += p.received // all of it has come for this call
+	}
+	if b.most > 0 && b.used > own && !b.makeRoom(bytes, b.most, p, after) {
 		b.evicted[Full]++
 		return &Error{Full}
 	}
@@ -234,7 +278,7 @@ func (c *Call) End() {
 	if !c.peer.closed {
 		c.peer.take(-c.used)
 	}
-	c.used = 0
+	c.used, c.message = 0, 0
 }
 
 // evict ends a call that is being received. The mutex is held.
@@ -242,7 +286,7 @@ func (c *Call) evict(why Reason, after *actions) {
 	p := c.peer
 	p.arrived(c, p.share())
 	p.take(-c.used)
-	c.used = 0
+	c.used, c.message = 0, 0
 	c.evicted = &Error{why}
 	p.budget.evicted[why]++
 	close(c.gone)

@@ -2,13 +2,16 @@ package server
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
@@ -75,8 +79,9 @@ func (w *windows) take(stream uint32, n int) bool {
 	return w.err == nil && !w.gone[stream]
 }
 
-// unfinished begins so many requests of 4 MiB and sends all but the last of each.
-func unfinished(p *rawPeer, requests int, fields []string) {
+// unfinished begins so many requests of 4 MiB and sends all but the last of each, behind a whole
+// message unless that is nil.
+func unfinished(p *rawPeer, requests int, fields []string, whole []byte) {
 	w := p.follow()
 	piece := make([]byte, 16<<10)
 	prefix := make([]byte, len(piece))
@@ -87,6 +92,9 @@ func unfinished(p *rawPeer, requests int, fields []string) {
 		w.left[id] = 65535
 		w.mu.Unlock()
 		if p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: p.fields(fields...), EndHeaders: true}) != nil {
+			return
+		}
+		if whole != nil && (!w.take(id, len(whole)) || p.framer.WriteData(id, false, whole) != nil) {
 			return
 		}
 		for sent := 0; sent < 4<<20-len(piece); sent += len(piece) {
@@ -106,6 +114,9 @@ var (
 		":authority", "x", "content-type", "application/grpc", "te", "trailers"}
 	healthCall = []string{":method", "POST", ":scheme", "http", ":path", "/grpc.health.v1.Health/Check",
 		":authority", "x", "content-type", "application/grpc", "te", "trailers"}
+	reflectionCall = []string{":method", "POST", ":scheme", "http", ":path", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+		":authority", "x", "content-type", "application/grpc", "te", "trailers"}
+	gzipped = []string{"grpc-encoding", "gzip"}
 )
 
 // heap is what is in use of it, in bytes: the least of three looks, since what is
@@ -148,18 +159,20 @@ func TestRequestsThatNeverEndStayWithinTheBudget(t *testing.T) {
 	for name, c := range map[string]struct {
 		connections int
 		fields      []string
+		whole       []byte
 		budget      int64
 		within      bool
 	}{
-		"one connection":                   {1, grpcCall, 16 * mebibyte, true},
-		"eight connections":                {8, grpcCall, 16 * mebibyte, true},
-		"a service that is open to all":    {1, healthCall, 16 * mebibyte, true},
-		"control: a budget without limits": {1, grpcCall, 0, false},
+		"one connection":                   {1, grpcCall, nil, 16 * mebibyte, true},
+		"eight connections":                {8, grpcCall, nil, 16 * mebibyte, true},
+		"a service that is open to all":    {1, healthCall, nil, 16 * mebibyte, true},
+		"the second message of a stream":   {1, reflectionCall, []byte{0, 0, 0, 0, 2, 0x3a, 0}, 16 * mebibyte, true},
+		"control: a budget without limits": {1, grpcCall, nil, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			budget := memory.New(c.budget)
 			s := start(t, both(Limits{}), Deps{Lookup: &fake{tables: []*lookup.Table{products(t)}}, Memory: budget})
-			grown := whileFlooded(t, s, c.connections, func(p *rawPeer) { unfinished(p, maxStreams, c.fields) })
+			grown := whileFlooded(t, s, c.connections, func(p *rawPeer) { unfinished(p, maxStreams, c.fields, c.whole) })
 			if !c.within {
 				assert.Greater(t, grown, int64(64*mebibyte))
 				return
@@ -212,19 +225,80 @@ func TestAnswersThatNobodyReadsStayWithinTheBudget(t *testing.T) {
 	}
 }
 
+// send begins a call and sends a message, in pieces that fit into a frame; false when the
+// connection is gone.
+func (p *rawPeer) send(w *windows, id uint32, fields []string, message []byte, end bool) bool {
+	w.mu.Lock()
+	w.left[id] = 65535
+	w.mu.Unlock()
+	if p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: p.fields(fields...), EndHeaders: true}) != nil {
+		return false
+	}
+	for sent := 0; sent < len(message); sent += maxFrameBytes {
+		piece := message[sent:min(sent+maxFrameBytes, len(message))]
+		if !w.take(id, len(piece)) {
+			break // the call has ended
+		}
+		if p.framer.WriteData(id, end && sent+len(piece) == len(message), piece) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// TestWhatIsCompressedStaysWithinTheBudget sends messages of some KiB that become 4 MiB, and does
+// not end their calls.
+func TestWhatIsCompressedStaysWithinTheBudget(t *testing.T) {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := w.Write(marshal(t, &healthpb.HealthCheckRequest{Service: strings.Repeat("x", 4*mebibyte-100)}))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	bomb := message(1, packed.Len(), packed.Bytes())
+	for name, limit := range map[string]int64{"held to the budget": 16 * mebibyte, "control: a budget without limits": 0} {
+		t.Run(name, func(t *testing.T) {
+			budget := memory.New(limit)
+			s := start(t, both(Limits{}), Deps{Lookup: &fake{tables: []*lookup.Table{products(t)}}, Memory: budget})
+			grown := whileFlooded(t, s, 1, func(p *rawPeer) {
+				w := p.follow()
+				for i := range maxStreams {
+					if !p.send(w, uint32(2*i+1), slices.Concat(healthCall, gzipped), bomb, false) {
+						return
+					}
+				}
+			})
+			if limit == 0 {
+				assert.Greater(t, grown, int64(80*mebibyte))
+				return
+			}
+			assert.Less(t, grown, limit+64*mebibyte)
+			assert.LessOrEqual(t, budget.Usage().Used, limit)
+			assert.Positive(t, budget.Usage().Evicted[memory.Full])
+		})
+	}
+}
+
 // TestAnAnswerIsCountedUntilItIsRead holds an answer back and then takes it.
 func TestAnAnswerIsCountedUntilItIsRead(t *testing.T) {
-	row := partition.Row{[]byte("a"), bytes.Repeat([]byte("x"), mebibyte), nil}
+	long := make([]byte, mebibyte) // which does not become short by compression
+	for i := range long {
+		long[i] = byte(' ' + rand.IntN('~'-' '))
+	}
+	row := partition.Row{[]byte("a"), long, nil}
 	budget := memory.New(16 * mebibyte)
 	s := start(t, both(Limits{}), Deps{Memory: budget, Lookup: &fake{tables: []*lookup.Table{products(t)},
 		get: respond(partition.Result{Status: partition.Found, Rows: []partition.Row{row}})}})
-	p := newPeer(t, s, "grpc")
-	go func() { _, _ = io.Copy(io.Discard, p.conn) }()
-	p.ask(1, askProducts(t))
-	require.Eventually(t, func() bool { return budget.Usage().Used > mebibyte }, patience, time.Millisecond)
-	require.NoError(t, p.framer.WriteWindowUpdate(0, 1<<24))
-	require.NoError(t, p.framer.WriteWindowUpdate(1, 1<<24))
-	require.Eventually(t, func() bool { return budget.Usage().Used == 0 }, patience, time.Millisecond)
+	for _, fields := range [][]string{grpcCall, slices.Concat(grpcCall, gzipped)} {
+		p := newPeer(t, s, "grpc")
+		go func() { _, _ = io.Copy(io.Discard, p.conn) }()
+		require.NoError(t, p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.fields(fields...), EndHeaders: true}))
+		require.NoError(t, p.framer.WriteData(1, true, askProducts(t)))
+		require.Eventually(t, func() bool { return budget.Usage().Used > mebibyte && budget.Usage().Used < 2*mebibyte }, patience, time.Millisecond)
+		require.Never(t, func() bool { return budget.Usage().Used < mebibyte }, time.Second, 10*time.Millisecond)
+		require.NoError(t, p.framer.WriteWindowUpdate(0, 1<<24))
+		require.NoError(t, p.framer.WriteWindowUpdate(1, 1<<24))
+		require.Eventually(t, func() bool { return budget.Usage().Used == 0 }, patience, time.Millisecond)
+	}
 
 	resp, err := http.Get("http://" + s.Addr("http").String() + "/v1/ks/products/a")
 	require.NoError(t, err)

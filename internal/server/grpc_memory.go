@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -44,6 +45,7 @@ func (s *Server) unary(method string, handle grpc.MethodHandler) grpc.MethodHand
 		}
 		start, call := time.Now(), callOf(ctx)
 		received, sending := time.Time{}, &outgoing{}
+		answerPlainly(ctx)
 		defer func() {
 			if r := recover(); r != nil {
 				sending.answer.Sent()
@@ -77,6 +79,7 @@ func (s *Server) stream(handle grpc.StreamHandler) grpc.StreamHandler {
 			return refused
 		}
 		method, _ := grpc.MethodFromServerStream(stream)
+		answerPlainly(ctx)
 		defer func() {
 			if r := recover(); r != nil {
 				err = incidentError(s.deps.Incidents.Record(ctx, method, r))
@@ -138,10 +141,25 @@ func (h *countedStream) SendMsg(m any) error {
 	return h.ServerStream.SendMsg(out)
 }
 
-// incoming is a message to decode into, and how many bytes it took.
+// compressed reports whether the messages of a call may be.
+func compressed(ctx context.Context) bool {
+	stream, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ RecvCompress() string })
+	return ok && stream.RecvCompress() != "" && stream.RecvCompress() != encoding.Identity
+}
+
+// answerPlainly has gRPC not compress the answers of a call, which it does for a request that
+// is: it gives a buffer back when it is compressed, and what it became would wait uncounted.
+func answerPlainly(ctx context.Context) {
+	if compressed(ctx) {
+		_ = grpc.SetSendCompressor(ctx, encoding.Identity) // fails for a stream that is gone
+	}
+}
+
+// incoming is a message to decode into.
 type incoming struct {
 	message any
-	bytes   int
+	// bytes is how many it takes once decoded.
+	bytes int
 }
 
 // receive decodes the message of a call, unless that has to go before it has come. gRPC
@@ -150,6 +168,13 @@ func (s *Server) receive(ctx context.Context, method string, call *memory.Call, 
 	in := &incoming{message: into}
 	if call == nil {
 		return decode(in)
+	}
+	inflated := 0
+	if compressed(ctx) {
+		inflated = 2 * s.cfg.MaxRequestBytes // of a unary call gRPC decodes a second, to refuse it
+	}
+	if err := call.Expect(inflated); err != nil {
+		return err
 	}
 	decoded := make(chan error, 1)
 	go func() {

@@ -332,8 +332,8 @@ func TestCompressedBodies(t *testing.T) {
 		assert.Equal(t, http.StatusUnsupportedMediaType, resp.StatusCode)
 		assert.Equal(t, "identity", resp.Header.Get("Accept-Encoding"))
 	})
-	// The import of the compressor for the client has registered it for the
-	// server, too, which the binary does not.
+	// The import of the compressor for the client has registered it for the server, too, as
+	// the exporter of traces does in the binary.
 	t.Run("gRPC counts what they become", func(t *testing.T) {
 		rpc := qosproxyv1.NewQosProxyClient(dial(t, s.Addr("grpc").String()))
 		ask := func(n int) error {
