@@ -1,8 +1,9 @@
 package server
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/lookup"
@@ -22,24 +23,18 @@ type Body struct {
 // ReadBody reads a body. Its errors are of kind lookup.ErrInvalid, name the field, and never
 // repeat the body.
 func ReadBody(text []byte) (*Body, error) {
-	if !utf8.Valid(text) {
-		return nil, lookup.Invalid("body", "the body is not valid UTF-8")
-	}
-	members, err := membersOf(text)
+	b := &Body{in: &batchGetBody{}}
+	err := bodyMembers(bytes.Clone(text), func(name string, value json.RawMessage) error {
+		if name != "table" {
+			return b.in.set(name, value)
+		}
+		if b.Table, _ = jsonText(value); !strings.Contains(b.Table, ".") {
+			return lookup.Invalid(name, `expected keyspace.table in quotes, such as "shop.products"`)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	b := &Body{in: &batchGetBody{}}
-	for _, m := range members {
-		if m.name == "table" {
-			if b.Table, _ = jsonText(m.value); !strings.Contains(b.Table, ".") {
-				return nil, lookup.Invalid(m.name, `expected keyspace.table in quotes, such as "shop.products"`)
-			}
-			continue
-		}
-		if err := b.in.set(m.name, m.value); err != nil {
-			return nil, err
-		}
 	}
 	return b, nil
 }

@@ -116,6 +116,8 @@ var (
 		":authority", "x", "content-type", "application/grpc", "te", "trailers"}
 	reflectionCall = []string{":method", "POST", ":scheme", "http", ":path", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
 		":authority", "x", "content-type", "application/grpc", "te", "trailers"}
+	explainCall = []string{":method", "POST", ":scheme", "http", ":path", qosproxyv1.QosProxy_Explain_FullMethodName,
+		":authority", "x", "content-type", "application/grpc", "te", "trailers"}
 	gzipped = []string{"grpc-encoding", "gzip"}
 )
 
@@ -274,6 +276,55 @@ func TestWhatIsCompressedStaysWithinTheBudget(t *testing.T) {
 			assert.Less(t, grown, limit+64*mebibyte)
 			assert.LessOrEqual(t, budget.Usage().Used, limit)
 			assert.Positive(t, budget.Usage().Evicted[memory.Full])
+		})
+	}
+}
+
+// TestWhatIsDecodedStaysWithinTheBudget sends requests of which two bytes are a key, or another
+// element of a list.
+func TestWhatIsDecodedStaysWithinTheBudget(t *testing.T) {
+	table := []byte("\x0a\x02ks\x12\x08products")
+	most := 4*mebibyte - len(table)
+	listOf := func(element string) []byte {
+		b := append(table, bytes.Repeat([]byte(element), most/len(element))...)
+		return message(0, len(b), b)
+	}
+	longKey := bytes.Repeat([]byte{0x0a, 0}, most/2-8) // of many components
+	post := func(body []byte) func(*Server, *rawPeer) {
+		return func(s *Server, _ *rawPeer) {
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			for {
+				resp, err := client.Post("http://"+s.Addr("http").String()+"/v1/ks/products:batchGet", "application/json", bytes.NewReader(body))
+				if err != nil {
+					return
+				}
+				_ = resp.Body.Close()
+			}
+		}
+	}
+	call := func(fields []string, message []byte) func(*Server, *rawPeer) {
+		return func(_ *Server, p *rawPeer) {
+			w := p.follow()
+			for id := uint32(1); p.send(w, id, fields, message, true); id += 2 {
+			}
+		}
+	}
+	array := func(before, element, after string) []byte {
+		return []byte(before + strings.Repeat(element+",", (4*mebibyte-100)/(len(element)+1)) + element + after)
+	}
+	for name, flood := range map[string]func(*Server, *rawPeer){
+		"keys of Explain":     call(explainCall, listOf("\x1a\x00")),
+		"components of a key": call(grpcCall, listOf(string(appendBytes(nil, requestKeys, longKey)))),
+		"conditions":          call(grpcCall, listOf("\x62\x00")),
+		"keys of a body":      post(array(`{"keys":[`, "1", "]}")),
+		"columns of a body":   post(array(`{"keys":["a"],"columns":[`, `""`, "]}")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			const limit = 64 * mebibyte
+			budget := memory.New(limit)
+			s := start(t, both(Limits{}), Deps{Lookup: &fake{tables: []*lookup.Table{products(t)}}, Memory: budget})
+			grown := whileFlooded(t, s, 8, func(p *rawPeer) { flood(s, p) })
+			assert.Less(t, grown, int64(limit+64*mebibyte))
 		})
 	}
 }

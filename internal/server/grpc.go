@@ -71,15 +71,14 @@ func parseGRPC(in lookupRequest) (*parsedRequest, *encoder, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	keys := encodedKeys(in)
 	p := &parsedRequest{
 		keyspace: in.GetKeyspace(),
 		table:    in.GetTable(),
 		columns:  in.GetColumns(),
 		limit:    int(in.GetLimitPerKey()),
 		minKeys:  int(in.GetMinKeys()),
-		keys:     len(keys),
-		encoder:  func(t *schema.Table) keyEncoder { return wireKeys(t, keys) },
+		keys:     countKeys(in),
+		encoder:  func(t *schema.Table) keyEncoder { return wireKeys(t, encodedKeys(in)) },
 		optional: optionalPositions(in.GetOptionalKeys()),
 
 		reverse:     in.GetOrder() == qosproxyv1.Order_ORDER_REVERSE,
@@ -178,12 +177,11 @@ func (g *grpcService) StreamBatchGet(in *qosproxyv1.StreamBatchGetRequest, strea
 // Explain returns the plan of a lookup. It is not observed: it reads nothing.
 func (g *grpcService) Explain(ctx context.Context, in *qosproxyv1.ExplainRequest) (*qosproxyv1.ExplainResponse, error) {
 	c := g.server.begin()
-	keys := in.GetKeys()
 	req, err := c.resolve(ctx, &parsedRequest{
 		keyspace: in.GetKeyspace(),
 		table:    in.GetTable(),
-		keys:     len(keys),
-		encoder:  func(t *schema.Table) keyEncoder { return valueKeys(t, keys) },
+		keys:     countKeys(in),
+		encoder:  func(t *schema.Table) keyEncoder { return wireKeys(t, encodedKeys(in)) },
 	})
 	if err != nil {
 		return nil, grpcError(ctx, err)

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/memory"
@@ -53,29 +54,57 @@ func (p sentPool) Put(b *[]byte) {
 // Unmarshal decodes a message. The keys of a lookup become its unknown fields,
 // where encodedKeys finds them.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	switch in := v.(type) {
-	case *incoming:
-		in.bytes = data.Len()
-		return c.Unmarshal(data, in.message)
-	case *qosproxyv1.BatchGetRequest:
-		return unmarshalLookup(data.Materialize(), in)
-	case *qosproxyv1.StreamBatchGetRequest:
-		return unmarshalLookup(data.Materialize(), in)
-	default:
+	in, counted := v.(*incoming)
+	if counted {
+		v, in.bytes = in.message, data.Len()
+	}
+	switch m := v.(type) {
+	case *qosproxyv1.BatchGetRequest, *qosproxyv1.StreamBatchGetRequest, *qosproxyv1.ExplainRequest:
+		return unmarshalLookup(data.Materialize(), m.(proto.Message), in)
+	default: // which have neither lists nor maps
 		return c.CodecV2.Unmarshal(data, v)
 	}
 }
 
-// The numbers of the fields with the keys in both requests, and with the
+// The numbers of the fields with the keys in all requests that have keys, and with the
 // components in a key.
 const (
 	requestKeys   = 3
 	keyComponents = 1
 )
 
-// unmarshalLookup decodes a request from bytes that become its own.
-func unmarshalLookup(b []byte, in proto.Message) error {
-	keys, rest := b[:0], []byte(nil)
+// maxDepth is how deep within each other protobuf decodes messages.
+const maxDepth = protowire.DefaultRecursionLimit
+
+// countElements returns how many elements of maxElements a message has. Messages deeper within
+// each other than depth do not count.
+func countElements(b []byte, of protoreflect.MessageDescriptor, depth int) int {
+	count := 0
+	for len(b) > 0 && depth > 0 {
+		number, typ, n := protowire.ConsumeField(b)
+		if n < 0 {
+			break // of which protobuf tells
+		}
+		count++
+		if field := of.Fields().ByNumber(number); field != nil && typ == protowire.BytesType {
+			_, _, tag := protowire.ConsumeTag(b)
+			content, _ := protowire.ConsumeBytes(b[tag:])
+			switch kind := field.Kind(); {
+			case kind == protoreflect.MessageKind:
+				count += countElements(content, field.Message(), depth-1)
+			case field.IsList() && kind != protoreflect.StringKind && kind != protoreflect.BytesKind:
+				count += 4 * len(content) / elementBytes // packed integers
+			}
+		}
+		b = b[n:]
+	}
+	return count
+}
+
+// unmarshalLookup decodes a request from bytes that become its own, within the memory of in.
+func unmarshalLookup(b []byte, m proto.Message, in *incoming) error {
+	keys, rest, longest := b[:0], []byte(nil), []byte(nil)
+	of, elements := m.ProtoReflect().Descriptor(), 0
 	for len(b) > 0 {
 		field, typ, n := protowire.ConsumeField(b)
 		if n < 0 {
@@ -83,21 +112,39 @@ func unmarshalLookup(b []byte, in proto.Message) error {
 		}
 		if field == requestKeys && typ == protowire.BytesType {
 			keys = append(keys, b[:n]...)
+			if n > len(longest) {
+				longest = keys[len(keys)-n:]
+			}
 		} else {
+			if elements += countElements(b[:n], of, maxDepth); elements > maxElements {
+				break // before so much is copied
+			}
 			rest = append(rest, b[:n]...)
 		}
 		b = b[n:]
 	}
-	if err := proto.Unmarshal(rest, in); err != nil {
+	if err := in.expand(elements + countElements(longest, of, maxDepth)); err != nil {
+		return in.refuse(err)
+	}
+	if err := proto.Unmarshal(rest, m); err != nil {
 		return err
 	}
-	attach(in, keys)
+	attach(m, keys)
 	return nil
+}
+
+// countKeys returns how many keys encodedKeys returns.
+func countKeys(in proto.Message) (keys int) {
+	for b := in.ProtoReflect().GetUnknown(); len(b) > 0; keys++ {
+		_, _, n := protowire.ConsumeField(b)
+		b = b[n:]
+	}
+	return keys
 }
 
 // encodedKeys returns the keys that unmarshalLookup has left encoded.
 func encodedKeys(in proto.Message) [][]byte {
-	keys := make([][]byte, 0, 64)
+	keys := make([][]byte, 0, countKeys(in))
 	for b := in.ProtoReflect().GetUnknown(); len(b) > 0; {
 		_, _, tag := protowire.ConsumeTag(b)
 		key, n := protowire.ConsumeBytes(b[tag:])

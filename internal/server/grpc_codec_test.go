@@ -11,7 +11,16 @@ import (
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/schema"
 )
+
+// valueKeys encodes keys that are messages.
+func valueKeys(t *schema.Table, keys []*qosproxyv1.Key) keyEncoder {
+	return func(i int) (partition.Key, error) {
+		values := keys[i].GetComponents()
+		return valueKey(t, values, make([][]byte, 0, len(values)))
+	}
+}
 
 // TestEncodedKeysMeanWhatProtobufSays holds keys that are taken from the wire
 // against the same keys as messages.

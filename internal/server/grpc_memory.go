@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -158,22 +159,49 @@ func answerPlainly(ctx context.Context) {
 // incoming is a message to decode into.
 type incoming struct {
 	message any
-	// bytes is how many it takes once decoded.
+	call    *memory.Call
+	// inflated is what gRPC may have made of a compressed message by the time it is decoded.
+	inflated int
+	// bytes is how many it takes, and err is why it was not decoded: gRPC would answer an error
+	// of the codec with INTERNAL.
 	bytes int
+	err   error
+}
+
+// expand takes memory for a copy of a message, and for so many elements that it becomes. A nil
+// incoming takes none.
+func (in *incoming) expand(elements int) error {
+	if elements > maxElements {
+		return tooManyElements("")
+	}
+	if in == nil {
+		return nil
+	}
+	in.bytes += elements * elementBytes
+	return in.call.Expect(in.inflated + in.bytes)
+}
+
+// refuse keeps why the message is not decoded, for receive, and returns the error of the codec.
+func (in *incoming) refuse(err error) error {
+	if in == nil {
+		return err
+	}
+	in.err = err
+	return nil
 }
 
 // receive decodes the message of a call, unless that has to go before it has come. gRPC
 // itself would end such a call as CANCELLED only.
 func (s *Server) receive(ctx context.Context, method string, call *memory.Call, decode func(any) error, into any) error {
-	in := &incoming{message: into}
+	in := &incoming{message: into, call: call}
 	if call == nil {
-		return decode(in)
+		err := decode(in)
+		return cmp.Or(err, in.err)
 	}
-	inflated := 0
 	if compressed(ctx) {
-		inflated = 2 * s.cfg.MaxRequestBytes // of a unary call gRPC decodes a second, to refuse it
+		in.inflated = 2 * s.cfg.MaxRequestBytes // of a unary call gRPC decodes a second, to refuse it
 	}
-	if err := call.Expect(inflated); err != nil {
+	if err := call.Expect(in.inflated); err != nil {
 		return err
 	}
 	decoded := make(chan error, 1)
@@ -187,7 +215,7 @@ func (s *Server) receive(ctx context.Context, method string, call *memory.Call, 
 	}()
 	select {
 	case err := <-decoded:
-		if err == nil {
+		if err = cmp.Or(err, in.err); err == nil {
 			err = call.Complete(in.bytes)
 		}
 		return err

@@ -129,8 +129,11 @@ func (in *batchGetBody) request(keyspace, table string) *parsedRequest {
 		columns: in.columns, limit: in.limit, timeout: in.timeout, trace: in.explain,
 		soft: in.soft, minKeys: in.minKeys,
 		reverse: in.reverse, consistency: in.consistency, paging: in.paging, pageTokens: in.pageTokens, where: whereJSON(in.where),
-		keys:     len(in.keys),
-		encoder:  func(t *schema.Table) keyEncoder { return jsonKeys(t, in.keys) },
+		keys: countArray(in.array),
+		encoder: func(t *schema.Table) keyEncoder {
+			in.keys = splitArray(in.array)
+			return jsonKeys(t, in.keys)
+		},
 		optional: optionalJSON(in.optional),
 	}
 }
@@ -198,7 +201,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	if err != nil {
 		return nil, badRequest("body", "the body ended early")
 	}
-	return body, call.Complete(len(body))
+	return body, call.Complete(len(body) + elementBytes*min(bytes.Count(body, comma), maxElements))
 }
 
 // firstBodyBytes is the memory for a body of which nothing has come yet.

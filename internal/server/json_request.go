@@ -5,8 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
+	"iter"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -17,7 +16,12 @@ import (
 // batchGetBody is the body of POST /v1/{keyspace}/{table}:batchGet. Keys stay
 // JSON until the table is known: a number in them may be wider than a float.
 type batchGetBody struct {
-	keys    []json.RawMessage
+	// array has the keys, which keys are once the request is resolved: there may be more of
+	// them than of one lookup. elements are those that count for maxElements.
+	array    json.RawMessage
+	keys     []json.RawMessage
+	elements int
+
 	columns []string
 	limit   int
 	timeout time.Duration
@@ -25,87 +29,83 @@ type batchGetBody struct {
 
 	soft     time.Duration
 	minKeys  int
-	optional []json.RawMessage
+	optional json.RawMessage
 
-	where       []member
+	where       json.RawMessage
 	reverse     bool
 	consistency string
 	paging      bool
 	pageTokens  []string
 }
 
-// member is one member of a JSON object.
-type member struct {
-	name  string
-	value json.RawMessage
-}
-
-// decodeBatchGet reads a body strictly. Its errors are of kind
+// decodeBatchGet reads a body strictly, and shares its memory. Its errors are of kind
 // lookup.ErrInvalid and name the field; they never repeat the body.
 func decodeBatchGet(body []byte) (*batchGetBody, error) {
-	if !utf8.Valid(body) {
-		return nil, lookup.Invalid("body", "the body is not valid UTF-8")
-	}
-	members, err := membersOf(body)
-	if err != nil {
-		return nil, err
-	}
 	in := &batchGetBody{}
-	for _, m := range members {
-		if err := in.set(m.name, m.value); err != nil {
-			return nil, err
-		}
+	if err := bodyMembers(body, in.set); err != nil {
+		return nil, err
 	}
 	return in, nil
 }
 
-// membersOf returns the members of a JSON object, in their order. Its errors are of kind
-// lookup.ErrInvalid and name the body, or the member that is given twice.
-func membersOf(body []byte) ([]member, error) {
-	d := json.NewDecoder(bytes.NewReader(body))
-	open, err := d.Token()
-	if err != nil {
-		return nil, malformed(err)
+// bodyMembers has set take the members of a body in their order, each a name and its JSON. The
+// error is that of set, or of kind lookup.ErrInvalid and names the body, or the member that is
+// given twice.
+func bodyMembers(body []byte, set func(name string, value json.RawMessage) error) error {
+	if !utf8.Valid(body) {
+		return lookup.Invalid("body", "the body is not valid UTF-8")
 	}
-	if open != json.Delim('{') {
-		return nil, lookup.Invalid("body", `expected a JSON object such as {"keys": ["sku-1"]}`)
+	if err := json.Unmarshal(body, &anyJSON{}); err != nil {
+		return malformed(err)
 	}
-	var members []member
-	for d.More() {
-		token, err := d.Token()
-		if err != nil {
-			return nil, malformed(err)
+	if body = bytes.TrimSpace(body); body[0] != '{' {
+		return lookup.Invalid("body", `expected a JSON object such as {"keys": ["sku-1"]}`)
+	}
+	return eachMember("", body, set)
+}
+
+// anyJSON is any JSON: decoding it checks it, and copies nothing.
+type anyJSON struct{}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (anyJSON) UnmarshalJSON([]byte) error { return nil }
+
+// eachMember is bodyMembers for an object that is valid JSON; within stands before the name of a
+// member that is given twice. What set refuses ends it, so that an object of a great many names
+// costs no more than one.
+func eachMember(within string, object []byte, set func(name string, value json.RawMessage) error) error {
+	given := map[string]struct{}{}
+	for m := range cutJSON(object) {
+		quoted := 1 + stringEnd(m[1:])
+		var name string
+		if err := json.Unmarshal(m[:quoted], &name); err != nil {
+			return malformed(err)
 		}
-		// Within an object every name is a string, or Token fails.
-		m := member{}
-		m.name, _ = token.(string)
-		if slices.ContainsFunc(members, func(o member) bool { return o.name == m.name }) {
-			return nil, lookup.Invalid(clip(m.name), "given twice")
+		if _, twice := given[name]; twice {
+			return lookup.Invalid(within+clip(name), "given twice")
 		}
-		if err := d.Decode(&m.value); err != nil {
-			return nil, malformed(err)
+		given[name] = struct{}{}
+		colon := quoted + bytes.IndexByte(m[quoted:], ':')
+		if err := set(name, bytes.TrimSpace(m[colon+1:])); err != nil {
+			return err
 		}
-		members = append(members, m)
 	}
-	if _, err := d.Token(); err != nil {
-		return nil, malformed(err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, lookup.Invalid("body", "something follows the JSON object")
-	}
-	return members, nil
+	return nil
 }
 
 // set takes one member of the body. A null leaves a member out, as many clients
 // write it, except for keys.
 func (in *batchGetBody) set(field string, value json.RawMessage) error {
 	null := string(value) == "null"
+	if in.elements += countCommas(field, value); in.elements > maxElements {
+		return tooManyElements(clip(field))
+	}
 	switch field {
 	case "keys":
 		if value[0] != '[' {
 			return lookup.Invalid(field, "expected an array of keys")
 		}
-		in.keys = splitArray(value)
+		in.array = value
 	case "columns":
 		return setNames(field, "a column name", value, &in.columns)
 	case "page_tokens":
@@ -129,7 +129,7 @@ func (in *batchGetBody) set(field string, value json.RawMessage) error {
 		if value[0] != '[' {
 			return lookup.Invalid(field, "expected an array of keys that are among keys, too")
 		}
-		in.optional = splitArray(value)
+		in.optional = value
 	case "timeout":
 		return setDuration(field, value, &in.timeout)
 	case "soft_deadline":
@@ -153,6 +153,21 @@ func (in *batchGetBody) set(field string, value json.RawMessage) error {
 		return lookup.Invalid(clip(field), "no such field; there are keys, columns, where, order, limit_per_key, paging, page_tokens, consistency, timeout, soft_deadline, min_keys, optional_keys and explain")
 	}
 	return nil
+}
+
+// comma separates elements.
+var comma = []byte(",")
+
+// countCommas returns how many commas a member has, or of keys the one with the most.
+func countCommas(field string, value json.RawMessage) int {
+	if field != "keys" && field != "optional_keys" || value[0] != '[' {
+		return bytes.Count(value, comma)
+	}
+	most := 0
+	for key := range cutJSON(value) {
+		most = max(most, bytes.Count(key, comma))
+	}
+	return most
 }
 
 // setNames reads a member that is an array of strings or null; of is what each is.
@@ -210,12 +225,14 @@ func parseDuration(field, s string) (time.Duration, error) {
 func malformed(err error) error {
 	var syntax *json.SyntaxError
 	switch {
-	case errors.As(err, &syntax):
-		return lookup.Invalid("body", "not valid JSON at byte %d: %s", syntax.Offset, syntax.Error())
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return lookup.Invalid("body", "the JSON ends early")
-	default:
+	case !errors.As(err, &syntax):
 		return lookup.Invalid("body", "not valid JSON")
+	case strings.HasPrefix(syntax.Error(), "unexpected end"):
+		return lookup.Invalid("body", "the JSON ends early")
+	case strings.HasSuffix(syntax.Error(), "after top-level value"):
+		return lookup.Invalid("body", "something follows the JSON object")
+	default:
+		return lookup.Invalid("body", "not valid JSON at byte %d: %s", syntax.Offset, syntax.Error())
 	}
 }
 
@@ -228,34 +245,65 @@ func clip(name string) string {
 	return strings.ToValidUTF8(name[:most], "") + "…"
 }
 
-// splitArray cuts a valid JSON array at its commas. The elements keep the white
-// space around them, and share its memory.
+// splitArray returns the elements of a valid JSON array, which share its memory.
 func splitArray(array []byte) []json.RawMessage {
-	list := array[1 : len(array)-1]
-	if len(bytes.TrimSpace(list)) == 0 {
-		return nil
-	}
 	out := make([]json.RawMessage, 0, 64)
-	start, depth, quoted := 0, 0, false
-	for i := 0; i < len(list); i++ {
-		switch c := list[i]; {
-		case quoted:
-			if c == '\\' {
-				i++
+	for e := range cutJSON(array) {
+		out = append(out, e)
+	}
+	return out
+}
+
+// countArray returns how many elements a valid JSON array has.
+func countArray(array []byte) (count int) {
+	for range cutJSON(array) {
+		count++
+	}
+	return count
+}
+
+// cutJSON cuts a valid JSON array or object at its commas, and the white space off; nil has no
+// elements.
+func cutJSON(list []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		if len(list) == 0 {
+			return
+		}
+		list := bytes.TrimSpace(list[1 : len(list)-1])
+		if len(list) == 0 {
+			return
+		}
+		start, depth := 0, 0
+		for i := 0; i < len(list); i++ {
+			switch c := list[i]; {
+			case c == '"':
+				i += stringEnd(list[i+1:])
+			case c == '[' || c == '{':
+				depth++
+			case c == ']' || c == '}':
+				depth--
+			case c == ',' && depth == 0:
+				if !yield(bytes.TrimSpace(list[start:i:i])) {
+					return
+				}
+				start = i + 1
 			}
-			quoted = c != '"'
-		case c == '"':
-			quoted = true
-		case c == '[' || c == '{':
-			depth++
-		case c == ']' || c == '}':
-			depth--
-		case c == ',' && depth == 0:
-			out = append(out, list[start:i:i])
-			start = i + 1
+		}
+		yield(bytes.TrimSpace(list[start:]))
+	}
+}
+
+// stringEnd returns how long a JSON string is behind its first quote, with the last one.
+func stringEnd(text []byte) int {
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
 		}
 	}
-	return append(out, list[start:])
+	return len(text)
 }
 
 // appendCompact appends valid JSON without the white space between its tokens.

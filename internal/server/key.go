@@ -53,14 +53,6 @@ func pathKey(t *schema.Table, key string) keyEncoder {
 	}
 }
 
-// valueKeys encodes keys that came as proto Values.
-func valueKeys(t *schema.Table, keys []*qosproxyv1.Key) keyEncoder {
-	return func(i int) (partition.Key, error) {
-		values := keys[i].GetComponents()
-		return valueKey(t, values, make([][]byte, 0, len(values)))
-	}
-}
-
 // wireKeys encodes keys that came as proto Values and are still encoded.
 func wireKeys(t *schema.Table, keys [][]byte) keyEncoder {
 	width := len(t.PartitionKey) + len(t.Clustering)

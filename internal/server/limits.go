@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
+
+	"github.com/qosproxy/qosproxy/internal/lookup"
 )
 
 // Limits bound what the peers of one listener may hold of it. The zero value of
@@ -70,6 +72,12 @@ const (
 	maxFrameBytes = 16 << 10
 	// requestTimeout bounds the time until a request has come, body or message included.
 	requestTimeout = 30 * time.Second
+	// maxElements is how many elements of lists and members of objects a request may have
+	// besides its keys, which max_keys bounds, and besides those of all keys but the longest:
+	// keys are decoded one at a time. No partition key that Cassandra takes has as many.
+	maxElements = 64 << 10
+	// elementBytes is what an element takes when it is decoded, though two bytes can be one.
+	elementBytes = 128
 	// streamWindow and connWindow are how many bytes a peer may send ahead of the
 	// reader, by request and by connection: gRPC would raise them with the speed of a peer.
 	streamWindow = 64 << 10
@@ -82,6 +90,11 @@ const (
 	pingTimeout     = 10 * time.Second
 	minPingInterval = 10 * time.Second
 )
+
+// tooManyElements refuses a request with more than maxElements; field may be empty.
+func tooManyElements(field string) error {
+	return lookup.Invalid(field, "more than %d values, names and conditions are in one request, or in one key; send several lookups", maxElements)
+}
 
 // protocol is what a peer may do on one gRPC connection.
 type protocol struct {

@@ -30,14 +30,16 @@ func optionalPositions(positions []int32) func(*schema.Table, []partition.Key) (
 }
 
 // optionalJSON marks every occurrence of the keys of a JSON request.
-func optionalJSON(optional []json.RawMessage) func(*schema.Table, []partition.Key) ([]bool, error) {
-	if len(optional) == 0 {
+func optionalJSON(array json.RawMessage) func(*schema.Table, []partition.Key) ([]bool, error) {
+	count := countArray(array)
+	if count == 0 {
 		return nil
 	}
 	return func(t *schema.Table, keys []partition.Key) ([]bool, error) {
-		if len(optional) > len(keys) {
-			return nil, lookup.Invalid("optional_keys", "%d are more than the %d keys", len(optional), len(keys))
+		if count > len(keys) {
+			return nil, lookup.Invalid("optional_keys", "%d are more than the %d keys", count, len(keys))
 		}
+		optional := splitArray(array)
 		at := make(map[partition.ID][]int, len(keys))
 		for i, k := range keys {
 			at[k.ID()] = append(at[k.ID()], i)

@@ -19,46 +19,31 @@ import (
 var errNullValue = errors.New("a clustering column is never null; leave the condition out")
 
 // setWhere reads the member where of a body.
-func (in *batchGetBody) setWhere(value json.RawMessage) (err error) {
+func (in *batchGetBody) setWhere(value json.RawMessage) error {
 	if string(value) == "null" {
 		return nil
 	}
 	if value[0] != '{' {
 		return lookup.Invalid("where", `expected an object by clustering column, such as {"ts": {"gte": "2026-01-01"}}`)
 	}
-	in.where, err = membersOf(value)
-	return inWhere("", err)
-}
-
-// inWhere has an error of membersOf name the place within where.
-func inWhere(column string, err error) error {
-	refused, ok := errors.AsType[*lookup.Error](err)
-	if !ok {
-		return err
-	}
-	names := slices.DeleteFunc([]string{"where", column, refused.Field}, func(name string) bool { return name == "" })
-	return lookup.Invalid(strings.Join(names, "."), "%s", refused.Message)
+	in.where = value
+	return nil
 }
 
 // whereJSON returns the conditions of a JSON request.
-func whereJSON(where []member) func(*lookup.Table) ([]lookup.Condition, error) {
-	if len(where) == 0 {
+func whereJSON(where json.RawMessage) func(*lookup.Table) ([]lookup.Condition, error) {
+	if where == nil {
 		return nil
 	}
-	return func(t *lookup.Table) ([]lookup.Condition, error) {
-		var out []lookup.Condition
-		for _, m := range where {
-			column, err := t.ClusteringColumn(storedName(t, m.name))
-			if err != nil {
-				return nil, err
+	return func(t *lookup.Table) (out []lookup.Condition, err error) {
+		err = eachMember("where.", where, func(name string, value json.RawMessage) error {
+			column, err := t.ClusteringColumn(storedName(t, name))
+			if err == nil {
+				out, err = conditionsJSON(out, column.Name, column.Type, value)
 			}
-			conditions, err := conditionsJSON(column.Name, column.Type, m.value)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, conditions...)
-		}
-		return out, nil
+			return err
+		})
+		return out, err
 	}
 }
 
@@ -73,41 +58,38 @@ func storedName(t *lookup.Table, name string) string {
 	return name
 }
 
-// conditionsJSON returns the conditions on one column. An object has operators: the value of a
+// conditionsJSON appends the conditions on one column. An object has operators: the value of a
 // map or a user-defined type, which is an object itself, is that of eq.
-func conditionsJSON(column string, typ *cqltype.Type, value json.RawMessage) ([]lookup.Condition, error) {
+func conditionsJSON(out []lookup.Condition, column string, typ *cqltype.Type, value json.RawMessage) (_ []lookup.Condition, err error) {
 	if value[0] != '{' {
-		return conditionJSON(nil, column, typ, member{partition.Equal.String(), value})
+		return conditionJSON(out, column, typ, partition.Equal.String(), value)
 	}
-	operators, err := membersOf(value)
-	if err != nil {
-		return nil, inWhere(clip(column), err)
+	field, before := "where."+clip(column), len(out)
+	err = eachMember(field+".", value, func(operator string, value json.RawMessage) error {
+		out, err = conditionJSON(out, column, typ, operator, value)
+		return err
+	})
+	if err == nil && len(out) == before {
+		err = lookup.Invalid(field, "no operator; there are %s", operatorNames())
 	}
-	if len(operators) == 0 {
-		return nil, lookup.Invalid("where."+clip(column), "no operator; there are %s", operatorNames())
-	}
-	var out []lookup.Condition
-	for _, o := range operators {
-		if out, err = conditionJSON(out, column, typ, o); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return out, err
 }
 
 // conditionJSON appends the condition of one operator.
-func conditionJSON(out []lookup.Condition, column string, typ *cqltype.Type, o member) ([]lookup.Condition, error) {
+func conditionJSON(out []lookup.Condition, column string, typ *cqltype.Type, operator string, value json.RawMessage) ([]lookup.Condition, error) {
 	field := "where." + clip(column)
-	i := slices.IndexFunc(partition.Operators, func(known partition.Operator) bool { return known.String() == o.name })
+	i := slices.IndexFunc(partition.Operators, func(known partition.Operator) bool { return known.String() == operator })
 	if i < 0 {
-		return nil, lookup.Invalid(field+"."+clip(o.name), "no such operator; there are %s", operatorNames())
+		return nil, lookup.Invalid(field+"."+clip(operator), "no such operator; there are %s", operatorNames())
 	}
-	condition, values := lookup.Condition{Column: column, Operator: partition.Operators[i]}, []json.RawMessage{o.value}
+	condition, values := lookup.Condition{Column: column, Operator: partition.Operators[i]}, []json.RawMessage{value}
 	if condition.Operator == partition.In {
-		if o.value[0] != '[' || len(splitArray(o.value)) == 0 {
+		if value[0] == '[' {
+			values = splitArray(value)
+		}
+		if value[0] != '[' || len(values) == 0 {
 			return nil, lookup.Invalid(field+".in", "expected an array of at least one value")
 		}
-		values = splitArray(o.value)
 	}
 	for _, v := range values {
 		cell, err := typ.EncodeJSON(v)
