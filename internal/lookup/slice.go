@@ -23,13 +23,7 @@ type Condition struct {
 }
 
 // whereField is the field of a request with the conditions on a column, in errors.
-func whereField(column string) string {
-	const most = 40
-	if len(column) > most {
-		column = strings.ToValidUTF8(column[:most], "") + "…"
-	}
-	return "where." + column
-}
+func whereField(column string) string { return "where." + Clip(column, 40) }
 
 // ClusteringColumn returns the clustering column of that name, on which a condition may be.
 // The error is an *Error of kind ErrInvalid when the table has none of that name, and
@@ -40,13 +34,13 @@ func (t *Table) ClusteringColumn(name string) (schema.Column, error) {
 	switch {
 	case !t.permits(name) && (t.narrowed || i >= 0):
 		return schema.Column{}, &Error{Reason: reasons.ForbiddenColumn, Field: field, Message: fmt.Sprintf(
-			"column %q of %s may not be read by this client, nor be restricted", name, t.Schema)}
+			"column %q of %s may not be read by this client, nor be restricted", Clip(name, MaxName), t.Schema)}
 	case i >= 0:
 		return t.Schema.Clustering[i], nil
 	case len(t.Schema.Clustering) == 0:
 		return schema.Column{}, Invalid(field, "%s has no clustering columns to restrict: every key is one row", t.Schema)
 	}
-	return schema.Column{}, Invalid(field, "%q is no clustering column of %s; there are %s", name, t.Schema, t.clusteringNames())
+	return schema.Column{}, Invalid(field, "%q is no clustering column of %s; there are %s", Clip(name, MaxName), t.Schema, t.clusteringNames())
 }
 
 // clustering returns the position of a clustering column, -1 for none of that name.

@@ -3,11 +3,23 @@ package lookup
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
 	"github.com/qosproxy/qosproxy/internal/suggest"
 )
+
+// MaxName is how many bytes of a name are repeated in an error. No table has a longer one.
+const MaxName = 256
+
+// Clip shortens a name that a caller made up to so many bytes.
+func Clip(name string, most int) string {
+	if len(name) <= most {
+		return name
+	}
+	return strings.ToValidUTF8(name[:most], "") + "…"
+}
 
 // Table returns the table of that name with its definition of this moment. Names
 // are as Cassandra stores them, unquoted. The error is an *Error of kind
@@ -150,16 +162,17 @@ func (t *Table) hint(name string) string {
 
 // column returns a column that may be read; field is where it was named.
 func (t *Table) column(field, name string) (schema.Column, error) {
+	shown := Clip(name, MaxName)
 	if t.narrowed && !t.permits(name) {
-		return schema.Column{}, &Error{Reason: reasons.ForbiddenColumn, Field: field, Message: fmt.Sprintf("column %q of %s may not be read by this client%s", name, t.Schema, t.hint(name))}
+		return schema.Column{}, &Error{Reason: reasons.ForbiddenColumn, Field: field, Message: fmt.Sprintf("column %q of %s may not be read by this client%s", shown, t.Schema, t.hint(name))}
 	}
 	c, exists := t.Schema.Column(name)
 	if !exists {
-		return schema.Column{}, Invalid(field, "table %s has no column %q%s", t.Schema, name, t.hint(name))
+		return schema.Column{}, Invalid(field, "table %s has no column %q%s", t.Schema, shown, t.hint(name))
 	}
 	if !slices.ContainsFunc(t.Columns, func(a schema.Column) bool { return a.Name == name }) {
 		return schema.Column{}, &Error{Reason: reasons.ForbiddenColumn, Field: field, Message: fmt.Sprintf(
-			"column %q of %s may not be read through this proxy%s", name, t.Schema, t.hint(name))}
+			"column %q of %s may not be read through this proxy%s", shown, t.Schema, t.hint(name))}
 	}
 	return c, nil
 }

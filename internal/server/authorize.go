@@ -15,6 +15,8 @@ import (
 // table returns a table as far as the client of the request may read it. A table
 // that it may not read is refused in the same words whether it exists or not.
 func (s *Server) table(ctx context.Context, keyspace, name string) (*lookup.Table, error) {
+	// A name that is clipped is none of a table, and may be repeated in errors.
+	keyspace, name = lookup.Clip(keyspace, lookup.MaxName), lookup.Clip(name, lookup.MaxName)
 	access := identity.FromContext(ctx).Access
 	columns, may := access.Table(keyspace, name)
 	t, err := s.deps.Lookup.Table(keyspace, name)
@@ -74,7 +76,7 @@ func (s *Server) mayDescribe(ctx context.Context, keyspace string) error {
 	if keyspace == "" || identity.FromContext(ctx).Access.Keyspace(keyspace) {
 		return nil
 	}
-	err := &lookup.Error{Reason: reasons.ForbiddenTable, Field: "keyspace", Message: "this client may read no table of keyspace " + keyspace}
+	err := &lookup.Error{Reason: reasons.ForbiddenTable, Field: "keyspace", Message: "this client may read no table of keyspace " + lookup.Clip(keyspace, lookup.MaxName)}
 	s.audit(ctx, "", err)
 	return err
 }

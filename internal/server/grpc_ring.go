@@ -54,7 +54,7 @@ func ringOf(r *ring.Ring, keyspace string, ranges bool, access *identity.Access)
 		if ok {
 			d.add(name, p)
 		} else if keyspace != "" {
-			return nil, &lookup.Error{Reason: reasons.UnknownTable, Field: "keyspace", Message: r.PlacementError(name).Error()}
+			return nil, &lookup.Error{Reason: reasons.UnknownTable, Field: "keyspace", Message: r.PlacementError(lookup.Clip(name, lookup.MaxName)).Error()}
 		}
 	}
 	out := &qosproxyv1.DescribeRingResponse{Keyspaces: d.keyspaces}

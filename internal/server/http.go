@@ -244,7 +244,7 @@ func parseQuery(raw string) (*parsedRequest, error) {
 	p := &parsedRequest{}
 	for name, v := range values {
 		if len(v) > 1 && name != "columns" {
-			return nil, lookup.Invalid(name, "given twice")
+			return nil, lookup.Invalid(clip(name), "given twice")
 		}
 		switch name {
 		case "columns":
@@ -264,7 +264,7 @@ func parseQuery(raw string) (*parsedRequest, error) {
 				return nil, lookup.Invalid(name, "expected true or false")
 			}
 		default:
-			return nil, lookup.Invalid(name, "no such parameter; there are columns, limit_per_key, timeout and explain")
+			return nil, lookup.Invalid(clip(name), "no such parameter; there are columns, limit_per_key, timeout and explain")
 		}
 	}
 	return p, nil

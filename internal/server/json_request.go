@@ -237,13 +237,7 @@ func malformed(err error) error {
 }
 
 // clip shortens a name that a client made up.
-func clip(name string) string {
-	const most = 40
-	if len(name) <= most {
-		return name
-	}
-	return strings.ToValidUTF8(name[:most], "") + "…"
-}
+func clip(name string) string { return lookup.Clip(name, 40) }
 
 // splitArray returns the elements of a valid JSON array, which share its memory.
 func splitArray(array []byte) []json.RawMessage {

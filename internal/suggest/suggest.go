@@ -4,10 +4,18 @@ package suggest
 
 import "strings"
 
+// maxWritten is the longest name that is compared, in bytes: it costs its length times that
+// of all names.
+const maxWritten = 256
+
 // Nearest returns the name that was probably meant: one that is a few typing
-// errors away, or the only one that begins like it; empty when there is none.
+// errors away, or the only one that begins like it; empty when there is none, and
+// for a name that is longer than any.
 // Case does not matter.
 func Nearest(written string, names []string) string {
+	if len(written) > maxWritten {
+		return ""
+	}
 	written = strings.ToLower(written)
 	best, distance := "", 1+max(1, len(written)/3)
 	begin, beginnings := "", 0

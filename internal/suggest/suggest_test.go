@@ -1,6 +1,7 @@
 package suggest
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,4 +18,7 @@ func TestHint(t *testing.T) {
 	assert.Equal(t, "; did you mean price?", Hint("pirce", []string{"name", "price"}))
 	assert.Empty(t, Hint("colour", []string{"name", "price"}))
 	assert.Empty(t, Hint("price", nil))
+	long := strings.Repeat("x", maxWritten)
+	assert.NotEmpty(t, Hint(long, []string{long}))
+	assert.Empty(t, Hint(long+"x", []string{long}), "which would take long for a name of a mebibyte")
 }
