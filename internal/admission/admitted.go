@@ -92,7 +92,7 @@ func (a *Admitted) admit(ctx context.Context, req *lookup.Request, do func(*Outc
 // nothing about the hosts. A key that is too large counts as the most bytes that the
 // answer may have.
 func (o *Outcome) add(r *partition.Result, most int) {
-	o.Bytes += r.Bytes
+	o.Bytes += r.Memory()
 	if r.Status == partition.TooLarge {
 		o.Bytes = max(o.Bytes, most)
 	}

@@ -142,3 +142,10 @@ func TestWhatAdmissionIsTold(t *testing.T) {
 		partition.Unanswered(reasons.Optional, lookup.ErrOptionalShed), partition.Unanswered(reasons.SoftDeadline, lookup.ErrSoftDeadline)),
 		"keys that the caller did without say nothing about the hosts")
 }
+
+// TestRowsOfNullsTakeMemory counts what leads to cells that have no bytes.
+func TestRowsOfNullsTakeMemory(t *testing.T) {
+	var o Outcome
+	o.add(&partition.Result{Status: partition.Found, Rows: []partition.Row{make(partition.Row, 30), make(partition.Row, 30)}, Bytes: 5}, 1000)
+	assert.Equal(t, Outcome{Answered: 1, Bytes: 5 + 2*31*24}, o)
+}

@@ -10,8 +10,8 @@ type Outcome struct {
 	// much was in-flight at their hosts. Less load would not help keys that failed, are too
 	// large or have no replica left.
 	Late int
-	// Bytes is how many bytes of cells the answer has, or would have had with the keys
-	// that are too large, as far as they were read.
+	// Bytes is how many bytes of memory the rows of the answer take, or would have taken with
+	// the keys that are too large, as far as they were read.
 	Bytes     int
 	Cancelled bool // the caller hung up before the hosts had answered
 }

@@ -304,6 +304,18 @@ type Result struct {
 	Err error
 }
 
+// sliceBytes is what leads to a row, and to each cell of it.
+const sliceBytes = 24
+
+// Memory returns how many bytes the rows take in memory: Bytes, and what leads to them. A row of
+// nulls has no Bytes.
+func (r *Result) Memory() int {
+	if len(r.Rows) == 0 {
+		return r.Bytes
+	}
+	return r.Bytes + sliceBytes*len(r.Rows)*(1+len(r.Rows[0]))
+}
+
 // statusOf is the status of a key by the reason for which it is not answered; Pending for
 // reasons that are of requests alone.
 var statusOf = [...]Status{

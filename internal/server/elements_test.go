@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -13,6 +14,8 @@ import (
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/memory"
+	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
 // TestElementsOfARequestAreBounded asks for more of each than a request may have. A fitting
@@ -109,6 +112,39 @@ func TestMembersThatDoNotExistEndABody(t *testing.T) {
 		assert.Equal(t, http.StatusBadRequest, code)
 		assert.Contains(t, string(got), `"field":`+field, "%.200s", got)
 		assert.Less(t, time.Since(began), patience)
+	}
+}
+
+// TestRowsOfNullsTakeMemory answers keys with rows whose cells have no bytes.
+func TestRowsOfNullsTakeMemory(t *testing.T) {
+	rows := make([]partition.Row, 100)
+	for i := range rows {
+		rows[i] = make(partition.Row, 30)
+	}
+	const headers = 100 * 31 * 24
+	budget := memory.New(mebibyte)
+	s := New(Config{}, Deps{Memory: budget, Lookup: &fake{get: respond(partition.Result{Status: partition.Found, Rows: rows})}})
+	k, err := partition.NewKey([]byte("a"))
+	require.NoError(t, err)
+	req := &lookup.Request{Table: products(t), Keys: []partition.Key{k}}
+	for copies, ask := range map[int64]func(context.Context) error{
+		answerCopies: func(ctx context.Context) error {
+			_, err := s.begin().get(ctx, req)
+			return err
+		},
+		1: func(ctx context.Context) error {
+			stream := &keyStream{call: s.begin(), req: req, answers: make(chan keyAnswer, 1), ended: make(chan streamEnd, 1)}
+			stream.read(ctx)
+			return (<-stream.ended).err
+		},
+	} {
+		peer := budget.Peer(nil)
+		holding, err := peer.Begin(nil)
+		require.NoError(t, err)
+		require.NoError(t, holding.Complete(0))
+		require.NoError(t, ask(context.WithValue(t.Context(), callKey{}, holding)))
+		assert.Equal(t, memory.CallBytes+copies*headers, budget.Usage().Used)
+		peer.Close()
 	}
 }
 

@@ -75,7 +75,7 @@ func (k *keyStream) read(ctx context.Context) {
 	}()
 	unsent := 0
 	end.stats, end.err = k.server.lookups.Stream(ctx, k.req, func(i int, r partition.Result) error {
-		unsent += r.Bytes
+		unsent += r.Memory()
 		k.answers <- keyAnswer{i, r}
 		return nil
 	})

@@ -191,7 +191,7 @@ func (c *call) get(ctx context.Context, req *lookup.Request) (*lookup.Response, 
 	}
 	bytes := 0
 	for i := range resp.Results {
-		bytes += resp.Results[i].Bytes
+		bytes += resp.Results[i].Memory()
 	}
 	if err := callOf(ctx).Grow(answerCopies * bytes); err != nil {
 		return nil, err
