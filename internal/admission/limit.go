@@ -151,7 +151,7 @@ func (l *load) decide(s *sample, now time.Time) {
 		return
 	case 2*share <= l.before:
 		l.helped, l.useful = now, true
-	case now.Sub(l.helped) >= trialTime && !(l.useful && s.stalled() && now.Sub(l.helped) < l.hold):
+	case now.Sub(l.helped) >= trialTime && (!l.useful || !s.stalled() || now.Sub(l.helped) >= l.hold):
 		l.until = now.Add(min(2*l.hold, longestHold))
 		l.lift()
 		return
