@@ -108,16 +108,23 @@ func failsAlone(err error) bool {
 	return errors.Is(err, gocql.ErrFrameTooBig) || reasonOf(err) == executor.ReasonReadFailure
 }
 
-// guardrail reports whether a node refused the number of keys of an IN. Nodes
-// of 4.1 and later have such a limit where an operator has set one.
-func guardrail(err error) bool {
+// guardrail reports whether a node refused the number of keys of an IN, over a clustering
+// column or over one of the partition key. Nodes of 4.1 and later have such limits where an
+// operator has set one. in_select_cartesian_product is one even where only one column has an
+// IN; of the clustering columns it also counts what a slice lists, which fewer keys do not mend.
+func guardrail(err error, clustering bool) bool {
 	var answer gocql.RequestError
 	if !errors.As(err, &answer) || answer.Code() != gocql.ErrCodeInvalid {
 		return false
 	}
+	product := "on partition key produces"
+	if clustering {
+		product = "on clustering key produces"
+	}
 	msg := strings.ToLower(answer.Message())
 	return strings.Contains(msg, "guardrail") && strings.Contains(msg, "partition_keys_in_select") ||
-		strings.Contains(msg, "partition keys in in relation")
+		strings.Contains(msg, "partition keys in in relation") ||
+		strings.Contains(msg, "in_select_cartesian_product") && strings.Contains(msg, product)
 }
 
 // keyError is why one key of a sub-query was not answered, in words that may

@@ -71,11 +71,21 @@ func TestReasonOfAnError(t *testing.T) {
 }
 
 func TestGuardrailIsTold(t *testing.T) {
-	assert.True(t, guardrail(answer{gocql.ErrCodeInvalid,
-		"Guardrail partition_keys_in_select violated: Select query with partition keys in IN relation on table t"}))
-	assert.False(t, guardrail(answer{gocql.ErrCodeInvalid, "Guardrail page_size violated"}))
-	assert.False(t, guardrail(answer{gocql.ErrCodeServer, "Guardrail partition_keys_in_select violated"}))
-	assert.False(t, guardrail(io.EOF))
+	for _, clustering := range []bool{false, true} {
+		assert.True(t, guardrail(answer{gocql.ErrCodeInvalid,
+			"Guardrail partition_keys_in_select violated: Select query with partition keys in IN relation on table t"}, clustering))
+		assert.False(t, guardrail(answer{gocql.ErrCodeInvalid, "Guardrail page_size violated"}, clustering))
+		assert.False(t, guardrail(answer{gocql.ErrCodeServer, "Guardrail partition_keys_in_select violated"}, clustering))
+		assert.False(t, guardrail(io.EOF, clustering))
+		assert.Equal(t, !clustering, guardrail(cartesian("partition", 50, 25), clustering))
+		assert.Equal(t, clustering, guardrail(cartesian("clustering", 50, 25), clustering))
+	}
+}
+
+// cartesian is how nodes of 4.1 and later refuse a product of values.
+func cartesian(key string, values, most int) error {
+	return answer{gocql.ErrCodeInvalid, fmt.Sprintf("Guardrail in_select_cartesian_product violated: Aborting query because the cartesian product "+
+		"of the IN restrictions on %s key produces %d values, this exceeds fail threshold of %d.", key, values, most)}
 }
 
 func TestFailureOfOneKeyTellsClientsNoAddress(t *testing.T) {

@@ -170,7 +170,7 @@ func (r *reading) perStatement() int {
 		// A node would order the rows of several partitions all together.
 		return 1
 	}
-	n := r.limits.get(r.Host.ID) / r.slice.Each()
+	n := r.limits.get(r.Host.ID)
 	if slices.ContainsFunc(r.Keys, func(k partition.Key) bool { return r.limited(len(k.Components())) }) {
 		n = min(n, r.volume.keys(r.rowsPerKey()))
 	}
@@ -256,7 +256,7 @@ func (r *reading) part(ctx context.Context, p span) error {
 	switch {
 	case err == nil:
 		return r.complete(ctx, p)
-	case guardrail(err):
+	case guardrail(err, r.varying >= len(r.table.PartitionKey)):
 		r.limits.lower(r.Host.ID, p.len()/2)
 		return r.parts(ctx, p, p.len()/2)
 	case failsAlone(err):

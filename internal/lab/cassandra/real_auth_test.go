@@ -56,7 +56,7 @@ func TestRealPasswordsDatacentersAndGuardrails(t *testing.T) {
 		require.NoError(t, admin.Exec(t.Context(), cql))
 	}
 	var keys []partition.Key
-	for i := range 3 * inThreshold {
+	for i := range 4 * inThreshold {
 		require.NoError(t, admin.Exec(t.Context(), "INSERT INTO test.t (id, v) VALUES (?, ?)", strconv.Itoa(i), "x"))
 		keys = append(keys, textKey(t, strconv.Itoa(i)))
 	}
@@ -176,6 +176,8 @@ func demandPasswords(t *testing.T, cluster *devcluster.Cluster) {
 			"authenticator": "PasswordAuthenticator", "authorizer": "CassandraAuthorizer", "role_manager": "CassandraRoleManager",
 			"permissions_validity": "100ms", "roles_validity": "100ms",
 			"partition_keys_in_select_warn_threshold": inThreshold, "partition_keys_in_select_fail_threshold": inThreshold,
+			// This one refuses all keys, and the other the halves.
+			"in_select_cartesian_product_warn_threshold": 2 * inThreshold, "in_select_cartesian_product_fail_threshold": 2 * inThreshold,
 		}))
 		booting.Go(func() error { return n.Start(t.Context()) })
 	}
