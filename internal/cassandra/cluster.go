@@ -133,10 +133,21 @@ func (c *Cluster) step(ctx context.Context) (settlement, error) {
 		return out, err
 	}
 	// Once for each reason, not for each attempt.
-	if reason := err.Error(); c.status.fail(reason) {
+	reason, ready := err.Error(), c.serves()
+	switch news := c.status.fail(reason, ready); {
+	case news && ready:
+		c.log.Warn("cassandra ring and schema cannot be refreshed; the last ones serve", "reason", reason)
+	case news:
 		c.log.Warn("cassandra is not ready", "reason", reason)
 	}
 	return out, err
+}
+
+// serves reports whether lookups are answered although a refresh has failed: there is something
+// to go by, and nodes answer. A schema that changes while it is read, or a node with a strange
+// view, would otherwise have all proxies of a cluster not ready at once.
+func (c *Cluster) serves() bool {
+	return c.ring.Load() != nil && c.schema.Load() != nil && c.keeper.silentSince.IsZero()
 }
 
 // guarded refreshes. A panic is a failure like any other: what serves stays, and the refresh

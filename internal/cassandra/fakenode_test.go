@@ -51,7 +51,7 @@ const (
 	fakeVersion = 4
 
 	opError, opStartup, opReady, opOptions, opSupported = 0x00, 0x01, 0x02, 0x05, 0x06
-	opQuery, opResult, opPrepare, opExecute             = 0x07, 0x08, 0x09, 0x0a
+	opQuery, opResult, opPrepare, opExecute, opRegister = 0x07, 0x08, 0x09, 0x0a, 0x0b
 )
 
 // start has the node listen until the test ends.
@@ -102,7 +102,7 @@ func (n *fakeNode) frame(op byte, body []byte) (byte, []byte) {
 	switch op {
 	case opOptions:
 		return opSupported, []byte{0, 0}
-	case opStartup:
+	case opStartup, opRegister:
 		return opReady, nil
 	case opPrepare:
 		return opResult, fakePrepared(string(body[4:]))

@@ -47,6 +47,10 @@ type fakeCluster struct {
 	release string
 	// refuses has the codes of errors by a part of the statement that they answer.
 	refuses map[string]int
+	// schema returns the version that a node says its schema has; nil for always the same.
+	schema func() int
+	// tokens are those of the second node, empty for its own.
+	tokens string
 	// late is by how much the clock of the second node is behind.
 	late time.Duration
 }
@@ -115,11 +119,18 @@ func (c *fakeCluster) answer(i int, cql string, level gocql.Consistency) fakeAns
 func (c *fakeCluster) hosts(prefix string, i int) fakeAnswer {
 	_, port, _ := net.SplitHostPort(c.nodes[i].addr)
 	number, _ := strconv.Atoi(port)
+	version, token := 9, strconv.Itoa(i*1000)
+	if c.schema != nil {
+		version = c.schema()
+	}
+	if i == 1 && c.tokens != "" {
+		token = c.tokens
+	}
 	return fakeAnswer{
 		[]fakeColumn{{"host_id", fakeUUID}, {"data_center", fakeText}, {"rack", fakeText}, {"release_version", fakeText}, {prefix + "_address", fakeInet},
 			{prefix + "_port", fakeInt}, {"tokens", fakeTexts}, {"schema_version", fakeUUID}, {"partitioner", fakeText}, {"cluster_name", fakeText}},
 		[][][]byte{{hostID(i), []byte("dc1"), []byte("r1"), []byte(cmp.Or(c.release, "5.0.9")), {127, 0, 0, 1},
-			integer(4, int64(number)), textCollection(1, strconv.Itoa(i*1000)), hostID(9), []byte("org.apache.cassandra.dht.Murmur3Partitioner"), []byte("fake")}}, 0, "",
+			integer(4, int64(number)), textCollection(1, token), hostID(version), []byte("org.apache.cassandra.dht.Murmur3Partitioner"), []byte("fake")}}, 0, "",
 	}
 }
 

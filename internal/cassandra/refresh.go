@@ -40,7 +40,8 @@ type keeper struct {
 	// dc is the local datacenter once it is known.
 	dc string
 	// lostSince and silentSince are when the driver began to lack a host, and
-	// when nodes began not to answer; zero when they do not.
+	// when nodes began not to answer; zero when they do not. The latter begins anew with a
+	// new session.
 	lostSince, silentSince time.Time
 }
 
@@ -54,10 +55,13 @@ func (k *keeper) localDC(cfg Config) string {
 // refresh brings the snapshots up to date.
 func (c *Cluster) refresh(ctx context.Context) (settlement, error) {
 	v, n, state, err := c.ask(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, errImplausible) {
 		return unsettled, c.silence(ctx, err)
 	}
 	c.keeper.silentSince = time.Time{}
+	if err != nil {
+		return unsettled, err
+	}
 	if c.keeper.hosts.hosts == nil {
 		return unsettled, fmt.Errorf("the nodes do not yet agree on who is in the cluster%s", partial(v))
 	}
@@ -76,16 +80,20 @@ func (c *Cluster) refresh(ctx context.Context) (settlement, error) {
 	now := Status{Ready: true, LastRefresh: time.Now(), ClusterName: v.cluster, Release: v.release, LocalDC: next.ring.LocalDC()}
 	var before Status
 	c.status.update(func(s *Status) { before, *s = *s, now })
-	if !before.Ready {
+	if before.Reason != "" {
 		c.log.Info("cassandra is ready", "cluster", now.ClusterName, "release", now.Release, "local_dc", now.LocalDC)
 	}
 	return state, nil
 }
 
 // ask asks nodes for their view until one is believed. It returns the last view
-// and the node it came from, and an error when no node answered at all.
+// and the node it came from, and an error when there was no plausible one: errImplausible if
+// nodes of this cluster have answered.
 func (c *Cluster) ask(ctx context.Context) (last view, from node, state settlement, err error) {
-	var errs []error
+	var (
+		errs     []error
+		answered bool
+	)
 	state = settled
 	for i, n := range c.nodes() {
 		if i == maxAsked {
@@ -96,6 +104,7 @@ func (c *Cluster) ask(ctx context.Context) (last view, from node, state settleme
 		cancel()
 		if err == nil {
 			err = c.plausible(v)
+			answered = answered || !errors.Is(err, errForeign)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", n.host.ConnectAddressAndPort(), err))
@@ -111,15 +120,26 @@ func (c *Cluster) ask(ctx context.Context) (last view, from node, state settleme
 		if len(errs) == 0 {
 			errs = append(errs, errNotConnected)
 		}
-		return view{}, node{}, unsettled, errors.Join(errs...)
+		err = errors.Join(errs...)
+		if answered {
+			err = fmt.Errorf("%w: %w", errImplausible, err)
+		}
+		return view{}, node{}, unsettled, err
 	}
 	return last, from, unsettled, nil
 }
 
+var (
+	// errImplausible means that nodes have answered, and none with a view that can be right.
+	errImplausible = errors.New("what the nodes tell of the cluster cannot be right")
+	// errForeign means a node that has the address of one of this cluster and is of another.
+	errForeign = errors.New("the node belongs to another cluster")
+)
+
 // plausible returns why a view cannot be that of this cluster at any time.
 func (c *Cluster) plausible(v view) error {
 	if c.keeper.cluster != "" && v.cluster != c.keeper.cluster {
-		return fmt.Errorf("the node belongs to cluster %q, not to %q", v.cluster, c.keeper.cluster)
+		return fmt.Errorf("%w: %q, not %q", errForeign, v.cluster, c.keeper.cluster)
 	}
 	if _, err := ring.New(ring.Topology{Hosts: v.hosts}); err != nil {
 		return fmt.Errorf("%w%s", err, partial(v))

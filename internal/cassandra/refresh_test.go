@@ -1,11 +1,15 @@
 package cassandra
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -92,4 +96,64 @@ func TestRefreshReadsOnlyASchemaThatIsNew(t *testing.T) {
 	assert.Equal(t, 4, reads, "each version once; without a version always")
 	_, ok := c.Ring().Placement("ks")
 	assert.True(t, ok, "the replication is kept from the refresh that read it")
+}
+
+// A proxy that serves is ready as long as nodes answer, whatever a refresh comes to.
+func TestAFailedRefreshLeavesTheProxyReady(t *testing.T) {
+	var (
+		now     atomic.Pointer[fakeCluster]
+		version atomic.Int64
+		logged  bytes.Buffer
+	)
+	nodes := &fakeCluster{}
+	now.Store(nodes)
+	for i := range nodes.nodes {
+		nodes.nodes[i].answer = func(cql string, level gocql.Consistency) fakeAnswer { return now.Load().answer(i, cql, level) }
+		nodes.nodes[i].start(t)
+	}
+	cfg, err := quiet(nodes.nodes[0].addr).complete()
+	require.NoError(t, err)
+	c := &Cluster{cfg: cfg, log: slog.New(slog.NewTextHandler(&logged, nil)), kicked: make(chan struct{}, 1), stopped: make(chan struct{})}
+	c.status.init("connecting")
+	step := func(change func(*fakeCluster)) error {
+		then := &fakeCluster{nodes: nodes.nodes}
+		change(then)
+		now.Store(then)
+		_, err := c.step(t.Context())
+		return err
+	}
+	fine := func(*fakeCluster) {}
+	changing := func(f *fakeCluster) { f.schema = func() int { return int(version.Add(1)) % 100 } }
+	twice := func(f *fakeCluster) { f.tokens = "0" }
+	silent := func(f *fakeCluster) { f.refuses = map[string]int{"system.": gocql.ErrCodeServer} }
+
+	require.ErrorContains(t, step(changing), "the schema changed 5 times")
+	require.False(t, c.Status().Ready, "nothing serves yet")
+	require.NoError(t, step(fine))
+	defer func() { c.session.Load().driver.Close() }()
+	require.True(t, c.Status().Ready)
+	refreshed, session := c.Status().LastRefresh, c.session.Load()
+
+	for why, change := range map[string]func(*fakeCluster){"the schema changed 5 times": changing, "a token is claimed twice": twice} {
+		c.keeper.silentSince = time.Now().Add(-2 * silencePatience)
+		require.ErrorContains(t, step(change), why)
+		s := c.Status()
+		assert.True(t, s.Ready)
+		assert.Contains(t, s.Reason, why)
+		assert.Equal(t, refreshed, s.LastRefresh)
+		assert.Same(t, session, c.session.Load(), "nodes have answered")
+	}
+	assert.Contains(t, logged.String(), "the last ones serve")
+
+	c.keeper.cluster = "another"
+	require.ErrorIs(t, step(fine), errForeign)
+	assert.False(t, c.Status().Ready, "that others answer is no answer")
+	c.keeper.cluster = "fake"
+	require.NoError(t, step(fine))
+	require.ErrorContains(t, step(silent), "no node answered")
+	assert.False(t, c.Status().Ready, "lookups are not answered")
+	require.ErrorContains(t, step(changing), "the schema changed 5 times")
+	assert.True(t, c.Status().Ready, "they are again")
+	require.NoError(t, step(fine))
+	assert.Empty(t, c.Status().Reason)
 }

@@ -36,7 +36,7 @@ func (c *Cluster) silence(ctx context.Context, err error) error {
 		return err
 	}
 	if fresh := c.replace(ctx); fresh == nil {
-		c.keeper.silentSince = time.Time{}
+		c.keeper.silentSince = time.Now()
 		c.log.Info("cassandra session opened anew", "reason", "no node answered")
 	}
 	return err

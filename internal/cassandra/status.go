@@ -8,10 +8,10 @@ import (
 
 // Status is how the connection to the cluster is.
 type Status struct {
-	// Ready is whether reads can be served: there is a ring, and at least one
+	// Ready is whether reads can be served: there are a ring and a schema, and at least one
 	// node answered when it was last asked about the cluster.
 	Ready bool
-	// Reason says why not, and what to do; empty when Ready.
+	// Reason says why not, or why the last refresh failed, and what to do; otherwise empty.
 	Reason string
 	// LastRefresh is when the snapshots were last known to be right; zero before
 	// the first.
@@ -89,11 +89,12 @@ func (b *statusBoard) update(change func(*Status)) {
 	b.changed = make(chan struct{})
 }
 
-// fail says why the cluster is not ready, and reports whether that is news.
-func (b *statusBoard) fail(reason string) (news bool) {
+// fail says why a refresh has failed and whether reads can be served nevertheless, and reports
+// whether that is news.
+func (b *statusBoard) fail(reason string, ready bool) (news bool) {
 	b.update(func(s *Status) {
-		news = s.Ready || s.Reason != reason
-		s.Ready, s.Reason = false, reason
+		news = s.Ready != ready || s.Reason != reason
+		s.Ready, s.Reason = ready, reason
 	})
 	return news
 }
