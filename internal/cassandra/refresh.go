@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,8 @@ const (
 	definitionsTimeout = 15 * time.Second
 	// maxAsked is how many nodes a refresh asks for a view that is believed.
 	maxAsked = 5
+	// maxReplaced is how many versions of the schema are remembered.
+	maxReplaced = 16
 )
 
 // settlement says whether a refresh is worth repeating soon.
@@ -32,9 +35,10 @@ const (
 type keeper struct {
 	hosts confirmation
 	// replications are those of the keyspaces of the published schema, and version
-	// is its version; nil and empty before the first.
+	// is its version; nil and empty before the first. replaced are the last versions before it.
 	replications map[string]ring.Replication
 	version      string
+	replaced     []string
 	// cluster is the name of the cluster.
 	cluster string
 	// dc is the local datacenter once it is known.
@@ -164,6 +168,20 @@ type snapshots struct {
 	version      string
 }
 
+// lags reports whether a view comes from a node that has not heard of the schema that serves:
+// its version is one that was replaced, and others have another one.
+func (k *keeper) lags(v view) bool { return !v.agreed && slices.Contains(k.replaced, v.schema) }
+
+// replace makes a version the one that serves.
+func (k *keeper) replace(version string) {
+	if version == k.version {
+		return
+	}
+	k.replaced = slices.DeleteFunc(append(k.replaced, k.version), func(old string) bool { return old == version || old == "" })
+	k.replaced = k.replaced[max(len(k.replaced)-maxReplaced, 0):]
+	k.version = version
+}
+
 // definer reads the definitions of a schema whose version is expected, and returns
 // them with the version that they are of.
 type definer func(ctx context.Context, version string) (definitions, string, error)
@@ -173,7 +191,7 @@ type definer func(ctx context.Context, version string) (definitions, string, err
 // what was published, not by what was read.
 func (c *Cluster) next(ctx context.Context, v view, define definer) (snapshots, error) {
 	out := snapshots{replications: c.keeper.replications, version: c.keeper.version}
-	if c.schema.Load() == nil || v.schema != c.keeper.version || v.schema == "" {
+	if c.schema.Load() == nil || v.schema == "" || v.schema != c.keeper.version && !c.keeper.lags(v) {
 		d, version, err := define(ctx, v.schema)
 		if err != nil {
 			return snapshots{}, err
@@ -213,5 +231,6 @@ func (c *Cluster) publish(next snapshots) {
 	if next.schema != nil {
 		c.schema.Store(next.schema)
 	}
-	c.keeper.replications, c.keeper.version = next.replications, next.version
+	c.keeper.replications = next.replications
+	c.keeper.replace(next.version)
 }

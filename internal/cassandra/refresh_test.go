@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -96,6 +97,33 @@ func TestRefreshReadsOnlyASchemaThatIsNew(t *testing.T) {
 	assert.Equal(t, 4, reads, "each version once; without a version always")
 	_, ok := c.Ring().Placement("ks")
 	assert.True(t, ok, "the replication is kept from the refresh that read it")
+}
+
+// A node that has not heard of a change does not undo it, as long as others have another version.
+func TestASchemaThatWasReplacedComesBackOnlyIfAllHaveIt(t *testing.T) {
+	c := &Cluster{log: slog.New(slog.DiscardHandler)}
+	c.keeper.hosts.hosts = hosts(1, 2)
+	see := func(version string, agreed bool) string {
+		next, err := c.next(t.Context(), view{schema: version, agreed: agreed}, func(_ context.Context, version string) (definitions, string, error) {
+			return told(map[string]string{"v1": "int", "v2": "text", "v3": "bigint"}[version]), version, nil
+		})
+		require.NoError(t, err)
+		c.publish(next)
+		return c.keeper.version + " " + typeOf(c)
+	}
+	assert.Equal(t, "v1 int", see("v1", true))
+	assert.Equal(t, "v2 text", see("v2", false), "one that is new")
+	assert.Equal(t, "v2 text", see("v1", false), "of a node that lags")
+	assert.Equal(t, "v3 bigint", see("v3", false))
+	assert.Equal(t, "v3 bigint", see("v1", false), "the one before the last")
+	assert.Equal(t, "v1 int", see("v1", true))
+	assert.Equal(t, "v1 int", see("v3", false))
+	assert.Equal(t, "v2 text", see("v2", true))
+	assert.Equal(t, "v2 text", see("v1", false), "replaced again")
+	for i := range 100 {
+		see(fmt.Sprintf("other %d", i), true)
+	}
+	assert.Len(t, c.keeper.replaced, maxReplaced)
 }
 
 // A proxy that serves is ready as long as nodes answer, whatever a refresh comes to.
