@@ -215,6 +215,44 @@ func TestOwnDataIsReadWhileTheGateIsOpen(t *testing.T) {
 	})
 }
 
+// TestOwnDataOfAPartIsHandedOnWhileTheGateIsOpen has a host that refuses the IN, and ownership
+// that changes before the parts of it are answered.
+func TestOwnDataOfAPartIsHandedOnWhileTheGateIsOpen(t *testing.T) {
+	table := testTable([]string{"id"}, nil, []string{"v"})
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeNodes(t, 3)
+		f.watchedFor(t, func() {
+			f.opened(t)
+			host := &fakeHost{table: table, rows: map[string]int{}, most: 2}
+			var keys []partition.Key
+			for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+				keys = append(keys, textKey(t, name))
+				host.rows[name] = 1
+			}
+			read := func(s sender) map[int]partition.Result {
+				early := &handedOn{at: map[int]time.Duration{}, got: map[int]partition.Result{}}
+				r := host.reading(asksOwn(ask(table, "id", "v")), new(volume), new(inLimits), early, keys...)
+				r.Host, r.Ring, r.level, r.own, r.sender = f.now.Host(0), f.now, levelNodeLocal, f.nodeLocal, s
+				_, _ = r.run(t.Context())
+				return early.got
+			}
+			early := read(host)
+			require.NotEmpty(t, early)
+			for _, res := range early {
+				require.Equal(t, partition.Found, res.Status)
+			}
+			early = read(senderFunc(func(ctx context.Context, s statement) rows {
+				defer f.disturb("an event")
+				return host.send(ctx, s)
+			}))
+			for k, res := range early {
+				assert.Equal(t, executor.ReasonRing, ownReason(t, res.Err), "key %d is %s", k, res.Status)
+			}
+			time.Sleep(time.Second)
+		})
+	})
+}
+
 func ownReason(t *testing.T, err error) executor.Reason {
 	t.Helper()
 	re, ok := errors.AsType[*executor.ReadError](err)

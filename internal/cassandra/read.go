@@ -269,9 +269,14 @@ func (r *reading) part(ctx context.Context, p span) error {
 	return err
 }
 
-// parts asks for the keys of a part in parts of at most size.
+// parts asks for the keys of a part in parts of at most size. Those of own data are each looked
+// at again like a whole one, since what they answer may be handed on.
 func (r *reading) parts(ctx context.Context, p span, size int) error {
-	return r.each(ctx, p.split(max(size, 1), nil), (*reading).part)
+	part := (*reading).part
+	if r.own != nil {
+		part = (*reading).partOwn
+	}
+	return r.each(ctx, p.split(max(size, 1), nil), part)
 }
 
 // complete asks again for the keys of a part that the limit of its statement has cut off:
