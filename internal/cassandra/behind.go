@@ -3,6 +3,7 @@ package cassandra
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
@@ -17,19 +18,20 @@ import (
 func (r *reading) behind(ctx context.Context, k int, level gocql.Consistency, page int) error {
 	out := partition.Result{Status: partition.NotFound}
 	for _, s := range steps(r.table, r.Keys[k], r.slice) {
-		q, part := *r.Query, *r.SubQuery
+		q, part, left := *r.Query, *r.SubQuery, r.left
 		q.Limit -= len(out.Rows)
 		full := q.Limit == 0
-		if full { // whether there are more is all that is missing
-			q.Limit, q.Paged = 1, false
+		if full { // whether there are more is all that is missing, and nothing is kept
+			q.Limit, q.Paged, left = 1, false, new(atomic.Int64)
 		}
 		part.Query, part.Keys, part.Early = &q, []partition.Key{s.key}, nil
 		a := &reading{
 			SubQuery: &part, selection: r.selection, sender: r.sender, level: r.level, limits: r.limits, outstanding: r.outstanding,
-			most: r.most, volume: r.volume, left: r.left, results: make([]partition.Result, 1),
+			most: r.most, volume: r.volume, left: left, results: make([]partition.Result, 1),
 		}
 		a.slice = s.slice
 		if err := a.statement(ctx, span{0, 1}, level, page); err != nil {
+			r.left.Add(int64(out.Bytes))
 			return err
 		}
 		res := a.results[0]

@@ -268,3 +268,40 @@ func TestACursorOutsideOfTheSliceReadsNothingElse(t *testing.T) {
 		assert.Equal(t, want, results[0].Rows, "seed %d", seed)
 	}
 }
+
+// TestWhetherThereAreMoreTakesNoBytes reads two full pages, of which all bytes are to be kept.
+func TestWhetherThereAreMoreTakesNoBytes(t *testing.T) {
+	table := testTable([]string{"a"}, []string{"c0", "c1"}, nil)
+	host := &oneHost{table: table}
+	for _, row := range []string{"11", "12", "21", "22", "31"} {
+		host.rows = append(host.rows, partition.Row{[]byte(row[:1]), []byte(row[1:])})
+	}
+	var keys []partition.Key
+	for _, cursor := range []string{"10", "20"} {
+		k, err := textKey(t, "k").Behind([][]byte{[]byte(cursor[:1]), []byte(cursor[1:])})
+		require.NoError(t, err)
+		keys = append(keys, k)
+	}
+	const bytes = 2 * 2 * 2
+	q := &executor.Query{Table: table, Columns: table.Clustering, Limit: 2, Paged: true, MaxBytes: bytes}
+	read := (&fakeHost{table: table}).reading(q, &volume{}, &inLimits{}, nil, keys...)
+	read.sender = host
+	for k := range keys {
+		require.NoError(t, read.part(t.Context(), span{k, k + 1}))
+		assert.Equal(t, partition.Found, read.results[k].Status)
+		assert.Len(t, read.results[k].Rows, 2, "key %d", k)
+		assert.True(t, read.results[k].More)
+	}
+	assert.Zero(t, read.left.Load())
+
+	read.left.Store(bytes)
+	sent := 0
+	read.sender = senderFunc(func(ctx context.Context, s statement) rows {
+		if sent++; sent == 2 {
+			return &fakeRows{err: errLoaded}
+		}
+		return host.send(ctx, s)
+	})
+	require.ErrorIs(t, read.part(t.Context(), span{0, 1}), errLoaded)
+	assert.EqualValues(t, bytes, read.left.Load(), "what was read before it is not kept")
+}

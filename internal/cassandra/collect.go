@@ -73,8 +73,15 @@ func newCollector(r *reading, p span) *collector {
 }
 
 // collect reads all rows and stores the results of the span's keys. After an
-// error nothing is stored.
-func (c *collector) collect(rows rows) error {
+// error nothing is stored, and the bytes of what came are given back.
+func (c *collector) collect(rows rows) (err error) {
+	defer func() {
+		if err != nil {
+			for _, t := range c.keys {
+				c.r.left.Add(int64(t.bytes))
+			}
+		}
+	}()
 	if columns := rows.Columns(); len(columns) > 0 {
 		if err := c.r.check(c.columns, columns); err != nil {
 			return errors.Join(err, rows.Close())

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -105,6 +106,35 @@ func TestCollectorKeepsEveryRow(t *testing.T) {
 			}
 		}
 	})
+}
+
+// pages are rows of which each is a page with columns of its own, and an error behind them.
+type pages struct {
+	*fakeRows
+	columns [][]gocql.ColumnInfo
+	at      int
+	err     error
+}
+
+func (p *pages) Columns() []gocql.ColumnInfo { return p.columns[max(p.at-1, 0)] }
+func (p *pages) Close() error                { return p.err }
+
+func (p *pages) Scan(dest ...any) bool {
+	p.at++
+	return p.fakeRows.Scan(dest...)
+}
+
+func TestCollectorGivesBackWhatAFailedStatementTook(t *testing.T) {
+	r := newTestReading(t, 2, 10, 10, true)
+	failing := &pages{
+		fakeRows: &fakeRows{cells: [][]rawCell{cells("k0", nil, []byte("1234")), cells("k1", nil, []byte("123"))}},
+		columns:  make([][]gocql.ColumnInfo, 3), err: errLoaded,
+	}
+	require.ErrorIs(t, newCollector(r, span{0, 2}).collect(failing), errLoaded)
+	assert.EqualValues(t, 10, r.left.Load())
+	foreign := &fakeRows{cells: [][]rawCell{cells("k0", nil, []byte("1234")), cells("k9", nil, nil)}}
+	require.ErrorIs(t, newCollector(r, span{0, 2}).collect(foreign), errForeignRow)
+	assert.EqualValues(t, 10, r.left.Load())
 }
 
 func BenchmarkCollect(b *testing.B) {
