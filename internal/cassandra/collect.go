@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/reasons"
@@ -28,8 +30,10 @@ func tooLarge(why reasons.Reason, err error) *partition.Result {
 type collector struct {
 	r    *reading
 	span span
-	// columns are those of the statement.
+	// columns are those of the statement, and checked is the first of the page that was last
+	// compared with them.
 	columns []schema.Column
+	checked *gocql.ColumnInfo
 	// limit is the most rows of the statement, 0 for none, and limited is whether a key may
 	// have several.
 	limit   int
@@ -82,10 +86,8 @@ func (c *collector) collect(rows rows) (err error) {
 			}
 		}
 	}()
-	if columns := rows.Columns(); len(columns) > 0 {
-		if err := c.r.check(c.columns, columns); err != nil {
-			return errors.Join(err, rows.Close())
-		}
+	if err := c.check(rows); err != nil {
+		return errors.Join(err, rows.Close())
 	}
 	refs := make([]rawCell, len(c.columns))
 	dest := make([]any, len(refs))
@@ -96,6 +98,9 @@ func (c *collector) collect(rows rows) (err error) {
 	c.cells = make([][]byte, 0, rows.NumRows()*c.width)
 	defer c.observe()
 	for rows.Scan(dest...) {
+		if err := c.check(rows); err != nil {
+			return errors.Join(err, rows.Close())
+		}
 		if err := c.add(refs); err != nil {
 			return errors.Join(err, rows.Close())
 		}
@@ -110,6 +115,17 @@ func (c *collector) collect(rows rows) (err error) {
 	c.cut()
 	c.store()
 	return nil
+}
+
+// check compares the types of the rows with those of the table, for each page that brings its
+// own: the table may be dropped and created anew between two pages.
+func (c *collector) check(rows rows) error {
+	columns := rows.Columns()
+	if len(columns) == 0 || &columns[0] == c.checked {
+		return nil
+	}
+	c.checked = &columns[0]
+	return c.r.check(c.columns, columns)
 }
 
 // cut gives up what the limit of the statement may have cut off, to be asked for again:

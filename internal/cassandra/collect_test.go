@@ -3,6 +3,7 @@ package cassandra
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
@@ -135,6 +136,27 @@ func TestCollectorGivesBackWhatAFailedStatementTook(t *testing.T) {
 	foreign := &fakeRows{cells: [][]rawCell{cells("k0", nil, []byte("1234")), cells("k9", nil, nil)}}
 	require.ErrorIs(t, newCollector(r, span{0, 2}).collect(foreign), errForeignRow)
 	assert.EqualValues(t, 10, r.left.Load())
+}
+
+func TestCollectorChecksTheTypesOfEachPage(t *testing.T) {
+	texts := []gocql.ColumnInfo{{TypeInfo: native(gocql.TypeVarchar)}, {TypeInfo: native(gocql.TypeVarchar)}, {TypeInfo: native(gocql.TypeVarchar)}}
+	changed := slices.Clone(texts)
+	changed[1].TypeInfo = native(gocql.TypeInt)
+	for name, test := range map[string]struct {
+		columns [][]gocql.ColumnInfo
+		want    error
+	}{
+		"the same":               {[][]gocql.ColumnInfo{texts, texts, texts}, nil},
+		"the same, told again":   {[][]gocql.ColumnInfo{texts, slices.Clone(texts), texts}, nil},
+		"others from the first":  {[][]gocql.ColumnInfo{changed, changed, changed}, errStale},
+		"others from the second": {[][]gocql.ColumnInfo{texts, changed, changed}, errStale},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newTestReading(t, 2, 10, 100, true)
+			rows := &fakeRows{cells: [][]rawCell{cells("k0", nil, []byte("a")), cells("k1", nil, []byte("b"))}}
+			require.ErrorIs(t, newCollector(r, span{0, 2}).collect(&pages{fakeRows: rows, columns: test.columns}), test.want)
+		})
+	}
 }
 
 func BenchmarkCollect(b *testing.B) {
