@@ -3,6 +3,8 @@ package cassandra
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
@@ -20,6 +22,8 @@ type member struct {
 	// a node that has not told, because it has just started or is known from
 	// the disk of the asked node alone.
 	status string
+	// token is one of those that a NORMAL node owns; empty when it does not tell.
+	token string
 	// generation is when the process of the node started, in seconds of its clock.
 	generation int
 }
@@ -57,8 +61,10 @@ func newMember(r row) member {
 	if status == "" { // told by a node of a version before 4.0
 		status = text(r["status"])
 	}
-	m.status, _, _ = strings.Cut(status, ",")
-	m.status = strings.ToUpper(m.status)
+	status, detail, _ := strings.Cut(status, ",")
+	if m.status = strings.ToUpper(status); m.status == "NORMAL" {
+		m.token = detail
+	}
 	return m
 }
 
@@ -72,8 +78,11 @@ func restless(r *ring.Ring, members []member) string {
 		heard[m.id] = true
 		switch m.status {
 		case "NORMAL":
-			if !inRing {
+			switch {
+			case !inRing:
 				return m.addr + " has joined and is not in the ring yet"
+			case m.token != "" && !hasToken(r.Host(i), m.token):
+				return m.addr + " has moved and is not in the ring at its new place yet"
 			}
 		case "SHUTDOWN": // stopped, by an operator, and owns what it did
 		case "": // in the ring: down since the asked node started
@@ -98,4 +107,10 @@ func restless(r *ring.Ring, members []member) string {
 		}
 	}
 	return ""
+}
+
+// hasToken reports whether a host of the ring owns a token of gossip.
+func hasToken(h ring.Host, token string) bool {
+	t, err := strconv.ParseInt(token, 10, 64)
+	return err == nil && slices.Contains(h.Tokens, t)
 }

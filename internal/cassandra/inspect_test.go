@@ -49,8 +49,8 @@ type fakeCluster struct {
 	refuses map[string]int
 	// schema returns the version that a node says its schema has; nil for always the same.
 	schema func() int
-	// tokens are those of the second node, empty for its own.
-	tokens string
+	// token returns that of the second node; nil for always the same.
+	token func() string
 	// late is by how much the clock of the second node is behind.
 	late time.Duration
 }
@@ -90,7 +90,7 @@ func (c *fakeCluster) answer(i int, cql string, level gocql.Consistency) fakeAns
 	case from == "system_views.gossip_info":
 		return fakeAnswer{
 			[]fakeColumn{{"host_id", fakeUUID}, {"address", fakeInet}, {"generation", fakeInt}, {"status_with_port", fakeText}},
-			[][][]byte{{hostID(0), {10, 0, 0, 1}, integer(4, 1), []byte("NORMAL,1")}, {hostID(1), {10, 0, 0, 2}, integer(4, 1), []byte("LEAVING,1")}}, 0, "",
+			[][][]byte{{hostID(0), {10, 0, 0, 1}, integer(4, 1), []byte("NORMAL,0")}, {hostID(1), {10, 0, 0, 2}, integer(4, 1), []byte("LEAVING,1")}}, 0, "",
 		}
 	case from == "system_schema.keyspaces":
 		return fakeAnswer{[]fakeColumn{{"keyspace_name", fakeText}, {"replication", fakeTextMap}}, [][][]byte{{[]byte("shop"), textCollection(
@@ -123,8 +123,8 @@ func (c *fakeCluster) hosts(prefix string, i int) fakeAnswer {
 	if c.schema != nil {
 		version = c.schema()
 	}
-	if i == 1 && c.tokens != "" {
-		token = c.tokens
+	if i == 1 && c.token != nil {
+		token = c.token()
 	}
 	return fakeAnswer{
 		[]fakeColumn{{"host_id", fakeUUID}, {"data_center", fakeText}, {"rack", fakeText}, {"release_version", fakeText}, {prefix + "_address", fakeInet},

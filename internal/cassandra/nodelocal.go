@@ -56,7 +56,7 @@ type nodeLocal struct {
 type nodeLocalCluster struct {
 	// ring is the snapshot that serves, nil before the first.
 	ring func() *ring.Ring
-	// refreshed is when the ring was last known to be right.
+	// refreshed is when the refresh began that last found the ring right.
 	refreshed func() time.Time
 	// refresh asks for a refresh soon.
 	refresh func()

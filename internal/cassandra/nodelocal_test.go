@@ -95,7 +95,12 @@ func (f *fakeNodes) setRing(t *testing.T, n int) {
 	for i := range ids {
 		ids[i] = i + 1
 	}
-	r, err := ring.New(ring.Topology{Hosts: hosts(ids...), LocalDC: "dc1"})
+	f.setHosts(t, hosts(ids...))
+}
+
+func (f *fakeNodes) setHosts(t *testing.T, hosts []ring.Host) {
+	t.Helper()
+	r, err := ring.New(ring.Topology{Hosts: hosts, LocalDC: "dc1"})
 	require.NoError(t, err)
 	f.set(func() { f.now = r })
 }
@@ -111,6 +116,11 @@ func members(n int) []member {
 
 func turned(m []member, i int, status string) []member {
 	m[i].status = status
+	return m
+}
+
+func placed(m []member, i int, token string) []member {
+	m[i].token = token
 	return m
 }
 
@@ -246,6 +256,46 @@ func TestNodeLocalEndsWithAnEvent(t *testing.T) {
 	})
 }
 
+// A node that has moved is NORMAL before the proxy has heard of its new token.
+func TestNodeLocalWaitsForTheRingOfAMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeNodes(t, 3)
+		f.watchedFor(t, func() {
+			f.opened(t)
+			f.set(func() { f.members = turned(members(3), 1, "MOVING") })
+			after(lookAgain)
+			require.Empty(t, f.passes())
+			f.set(func() { f.members = placed(members(3), 1, "1002") })
+			after(time.Hour)
+			require.Empty(t, f.passes(), "the ring has it at its old place")
+			f.setHosts(t, moved(hosts(1, 2, 3), 1))
+			f.opened(t)
+		})
+	})
+}
+
+// A refresh soon after an event may have asked a node that had not heard of the change.
+func TestNodeLocalWaitsForARefreshAfterTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeNodes(t, 3)
+		f.cluster.refresh = func() { f.set(func() { f.refreshes++ }) }
+		f.refreshed = time.Now().Add(restPeriod)
+		f.watchedFor(t, func() {
+			f.opened(t)
+			require.Zero(t, f.refreshes)
+			f.disturb("an event")
+			after(100 * time.Millisecond)
+			f.set(func() { f.refreshed = time.Now() })
+			after(time.Hour)
+			require.Empty(t, f.passes())
+			require.Positive(t, f.refreshes, "one is asked for")
+			f.set(func() { f.refreshed = time.Now() })
+			after(time.Second)
+			require.Equal(t, "123", f.passes())
+		})
+	})
+}
+
 func TestNodeLocalWithoutAWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeNodes(t, 3)
@@ -336,6 +386,9 @@ func TestRestless(t *testing.T) {
 		"a node leaves":                        {turned(members(3), 2, "LEAVING"), "10.0.0.3 is LEAVING"},
 		"a node moves":                         {turned(members(3), 2, "MOVING"), "10.0.0.3 is MOVING"},
 		"a node is removed":                    {turned(members(3), 2, "REMOVING"), "10.0.0.3 is REMOVING"},
+		"a node is where the ring has it":      {placed(members(3), 1, "2"), ""},
+		"a node has moved":                     {placed(members(3), 1, "1002"), "10.0.0.2 has moved and is not in the ring at its new place yet"},
+		"a token of another partitioner":       {placed(members(3), 1, "abc"), "10.0.0.2 has moved and is not in the ring at its new place yet"},
 		"a node has left, says gossip":         {turned(members(3), 2, "LEFT"), "10.0.0.3:9042 has left and is in the ring still"},
 		"a node has been removed, says gossip": {turned(members(3), 2, "REMOVED"), "10.0.0.3:9042 has left and is in the ring still"},
 		"a node left days ago":                 {turned(members(4), 3, "LEFT"), ""},
@@ -349,7 +402,7 @@ func TestRestless(t *testing.T) {
 
 func TestNewMember(t *testing.T) {
 	for want, r := range map[member]row{
-		{id: "a", addr: "10.0.0.1", status: "NORMAL", generation: 7}: {
+		{id: "a", addr: "10.0.0.1", status: "NORMAL", token: "-1", generation: 7}: {
 			"host_id": "a", "address": "10.0.0.1", "status": "", "status_with_port": "NORMAL,-1", "generation": 7,
 		},
 		{id: "b", addr: "10.0.0.2", status: "SHUTDOWN"}: {"host_id": "b", "address": "10.0.0.2", "status": "shutdown,true"},

@@ -92,7 +92,7 @@ func (n *nodeLocal) look(ctx context.Context) time.Duration {
 	case since < restPeriod:
 		n.tell(slog.LevelInfo, last.reason)
 		return min(jitter(lookInterval), restPeriod-since)
-	case !n.cluster.refreshed().After(last.at):
+	case n.cluster.refreshed().Before(last.at.Add(restPeriod)): // a node asked before may not have heard
 		n.close()
 		n.cluster.refresh()
 		return time.Second

@@ -58,6 +58,7 @@ func (k *keeper) localDC(cfg Config) string {
 
 // refresh brings the snapshots up to date.
 func (c *Cluster) refresh(ctx context.Context) (settlement, error) {
+	began := time.Now()
 	v, n, state, err := c.ask(ctx)
 	if err != nil && !errors.Is(err, errImplausible) {
 		return unsettled, c.silence(ctx, err)
@@ -81,9 +82,14 @@ func (c *Cluster) refresh(ctx context.Context) (settlement, error) {
 		c.log.Warn("cassandra session", "error", err)
 	}
 	c.keeper.cluster = v.cluster
-	now := Status{Ready: true, LastRefresh: time.Now(), ClusterName: v.cluster, Release: v.release, LocalDC: next.ring.LocalDC()}
+	now := Status{Ready: true, LastRefresh: began, ClusterName: v.cluster, Release: v.release, LocalDC: next.ring.LocalDC()}
 	var before Status
-	c.status.update(func(s *Status) { before, *s = *s, now })
+	c.status.update(func(s *Status) {
+		if !v.believed {
+			now.LastRefresh = s.LastRefresh
+		}
+		before, *s = *s, now
+	})
 	if before.Reason != "" {
 		c.log.Info("cassandra is ready", "cluster", now.ClusterName, "release", now.Release, "local_dc", now.LocalDC)
 	}
@@ -115,7 +121,7 @@ func (c *Cluster) ask(ctx context.Context) (last view, from node, state settleme
 			continue
 		}
 		last, from = v, n
-		if c.keeper.hosts.judge(v, time.Now()) {
+		if last.believed = c.keeper.hosts.judge(v, time.Now()); last.believed {
 			return last, from, state, nil
 		}
 		state = unsettled

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -126,13 +127,11 @@ func TestASchemaThatWasReplacedComesBackOnlyIfAllHaveIt(t *testing.T) {
 	assert.Len(t, c.keeper.replaced, maxReplaced)
 }
 
-// A proxy that serves is ready as long as nodes answer, whatever a refresh comes to.
-func TestAFailedRefreshLeavesTheProxyReady(t *testing.T) {
-	var (
-		now     atomic.Pointer[fakeCluster]
-		version atomic.Int64
-		logged  bytes.Buffer
-	)
+// newStepping returns a Cluster over two fake nodes that refreshes when it is told to, after what
+// the nodes answer has been changed.
+func newStepping(t *testing.T, log *slog.Logger) (c *Cluster, step func(change func(*fakeCluster)) error) {
+	t.Helper()
+	var now atomic.Pointer[fakeCluster]
 	nodes := &fakeCluster{}
 	now.Store(nodes)
 	for i := range nodes.nodes {
@@ -141,24 +140,49 @@ func TestAFailedRefreshLeavesTheProxyReady(t *testing.T) {
 	}
 	cfg, err := quiet(nodes.nodes[0].addr).complete()
 	require.NoError(t, err)
-	c := &Cluster{cfg: cfg, log: slog.New(slog.NewTextHandler(&logged, nil)), kicked: make(chan struct{}, 1), stopped: make(chan struct{})}
+	c = &Cluster{cfg: cfg, log: log, kicked: make(chan struct{}, 1), stopped: make(chan struct{})}
 	c.status.init("connecting")
-	step := func(change func(*fakeCluster)) error {
+	t.Cleanup(func() { c.session.Load().driver.Close() })
+	return c, func(change func(*fakeCluster)) error {
 		then := &fakeCluster{nodes: nodes.nodes}
 		change(then)
 		now.Store(then)
 		_, err := c.step(t.Context())
 		return err
 	}
-	fine := func(*fakeCluster) {}
+}
+
+// fine is what nodes answer unless a test says otherwise.
+func fine(*fakeCluster) {}
+
+// A view that nobody has confirmed says nothing of the ring that serves.
+func TestAViewThatIsNotBelievedRefreshesNothing(t *testing.T) {
+	c, step := newStepping(t, slog.New(slog.DiscardHandler))
+	require.NoError(t, step(fine))
+	refreshed, r := c.Status().LastRefresh, c.Ring()
+	token := new(atomic.Int64)
+	require.NoError(t, step(func(f *fakeCluster) { f.token = func() string { return strconv.FormatInt(token.Add(1), 10) } }))
+	assert.Equal(t, refreshed, c.Status().LastRefresh)
+	assert.Same(t, r, c.Ring())
+	before := time.Now()
+	require.NoError(t, step(fine))
+	assert.False(t, c.Status().LastRefresh.Before(before))
+}
+
+// A proxy that serves is ready as long as nodes answer, whatever a refresh comes to.
+func TestAFailedRefreshLeavesTheProxyReady(t *testing.T) {
+	var (
+		version atomic.Int64
+		logged  bytes.Buffer
+	)
+	c, step := newStepping(t, slog.New(slog.NewTextHandler(&logged, nil)))
 	changing := func(f *fakeCluster) { f.schema = func() int { return int(version.Add(1)) % 100 } }
-	twice := func(f *fakeCluster) { f.tokens = "0" }
+	twice := func(f *fakeCluster) { f.token = func() string { return "0" } }
 	silent := func(f *fakeCluster) { f.refuses = map[string]int{"system.": gocql.ErrCodeServer} }
 
 	require.ErrorContains(t, step(changing), "the schema changed 5 times")
 	require.False(t, c.Status().Ready, "nothing serves yet")
 	require.NoError(t, step(fine))
-	defer func() { c.session.Load().driver.Close() }()
 	require.True(t, c.Status().Ready)
 	refreshed, session := c.Status().LastRefresh, c.session.Load()
 

@@ -13,8 +13,8 @@ type Status struct {
 	Ready bool
 	// Reason says why not, or why the last refresh failed, and what to do; otherwise empty.
 	Reason string
-	// LastRefresh is when the snapshots were last known to be right; zero before
-	// the first.
+	// LastRefresh is when the snapshots were last known to be right: when the refresh began
+	// whose view was believed. Zero before the first.
 	LastRefresh time.Time
 	// ClusterName and Release are the name of the cluster and the Cassandra
 	// version of the node last asked; empty before the first answer.

@@ -35,6 +35,8 @@ type view struct {
 	schema string
 	// agreed is whether all nodes, as far as the asked one knows, have it.
 	agreed bool
+	// believed is whether its hosts, or those of one before it, are now those that serve.
+	believed bool
 }
 
 // errPartitioner means a cluster whose tokens are not Murmur3's.
