@@ -24,13 +24,16 @@ type member struct {
 	status string
 	// token is one of those that a NORMAL node owns; empty when it does not tell.
 	token string
+	// schema is the version of its schema, or of the last one before it went down; empty
+	// while it is not known.
+	schema string
 	// generation is when the process of the node started, in seconds of its clock.
 	generation int
 }
 
 // gossipQuery reads all that newMember needs. No other table shows clients a
 // node that is joining, leaving or moving; Cassandra has this one since 5.0.
-const gossipQuery = "SELECT address, generation, host_id, status, status_with_port FROM system_views.gossip_info"
+const gossipQuery = "SELECT address, generation, host_id, \"schema\", status, status_with_port FROM system_views.gossip_info"
 
 // gossip returns what a host has heard of all nodes, itself included.
 func gossip(ctx context.Context, s *gocql.Session, host ring.Host) ([]member, error) {
@@ -52,7 +55,7 @@ func membersOf(rows []row) []member {
 }
 
 func newMember(r row) member {
-	m := member{id: text(r["host_id"])}
+	m := member{id: text(r["host_id"]), schema: text(r["schema"])}
 	if a, ok := hostAddress(r["address"]); ok {
 		m.addr = a.String()
 	}

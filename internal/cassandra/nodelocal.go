@@ -58,6 +58,8 @@ type nodeLocalCluster struct {
 	ring func() *ring.Ring
 	// refreshed is when the refresh began that last found the ring right.
 	refreshed func() time.Time
+	// version is that of the schema that serves, empty when it is not known.
+	version func() string
 	// refresh asks for a refresh soon.
 	refresh func()
 	// gossip returns what a host has heard of all nodes.
@@ -108,7 +110,7 @@ type unrest struct {
 func newNodeLocal(cluster nodeLocalCluster, log *slog.Logger) *nodeLocal {
 	n := &nodeLocal{
 		cluster: cluster, log: log, woken: make(chan struct{}, 1), hosts: make(map[string]*localHost),
-		unrest: unrest{reason: "starting"}, watched: watched{told: "starting"},
+		unrest: unrest{reason: "starting"}, watched: watched{told: "starting", apart: make(map[string]apart)},
 	}
 	n.policy = n.safePolicy()
 	return n

@@ -41,6 +41,7 @@ type fakeNodes struct {
 	gossiping error
 	stuck     bool
 	onGossip  func()
+	version   string
 	refreshed time.Time
 	refreshes int
 	probes    int
@@ -53,6 +54,7 @@ func newFakeNodes(t *testing.T, n int) *fakeNodes {
 	f.members = members(n)
 	f.nodeLocal = newNodeLocal(nodeLocalCluster{
 		ring:      func() *ring.Ring { return locked(f, func() *ring.Ring { return f.now }) },
+		version:   func() string { return locked(f, func() string { return f.version }) },
 		refreshed: func() time.Time { return locked(f, func() time.Time { return f.refreshed }) },
 		refresh:   func() { f.set(func() { f.refreshes++; f.refreshed = time.Now() }) },
 		gossip: func(ctx context.Context, _ ring.Host) ([]member, error) {
@@ -269,7 +271,69 @@ func TestNodeLocalWaitsForTheRingOfAMove(t *testing.T) {
 			after(time.Hour)
 			require.Empty(t, f.passes(), "the ring has it at its old place")
 			f.setHosts(t, moved(hosts(1, 2, 3), 1))
+			after(lookAgain)
+			require.Empty(t, f.passes())
 			f.opened(t)
+		})
+	})
+}
+
+// versioned has members tell the versions of their schemas.
+func versioned(versions ...string) []member {
+	m := members(len(versions))
+	for i, v := range versions {
+		m[i].schema = v
+	}
+	return m
+}
+
+// ALTER KEYSPACE moves ownership; the event of it may be lost.
+func TestNodeLocalWaitsForTheSchemaOfAllHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeNodes(t, 3)
+		f.version, f.members = "v1", versioned("v1", "v1", "v1")
+		f.watchedFor(t, func() {
+			f.opened(t)
+			f.set(func() { f.members = versioned("v1", "v2", "v1") })
+			after(lookAgain)
+			require.Empty(t, f.passes())
+			require.Equal(t, "10.0.0.2 has another schema than the one that serves; it is waited for, up to 3m0s", *f.closed.Load())
+			f.set(func() { f.members = versioned("v2", "v2", "v2") })
+			after(time.Minute)
+			require.Empty(t, f.passes(), "v1 still serves")
+			f.set(func() { f.version = "v2" })
+			f.opened(t)
+		})
+	})
+}
+
+// A host that is down keeps the schema that it had; versions of Cassandra have others.
+func TestNodeLocalWaitsNotForEverForASchema(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeNodes(t, 3)
+		f.version, f.members = "v1", versioned("v1", "v1", "v1")
+		f.watchedFor(t, func() {
+			f.opened(t)
+			f.set(func() { f.version, f.members = "v2", versioned("v2", "v1", "v2") })
+			after(lookAgain)
+			require.Empty(t, f.passes())
+			after(schemaPatience - lookAgain)
+			require.Empty(t, f.passes())
+			after(restPeriod + 2*lookAgain)
+			require.Equal(t, "123", f.passes())
+			require.Empty(t, *f.closed.Load())
+
+			f.set(func() { f.version, f.members = "v3", turned(versioned("v3", "v1", "v3"), 1, "") })
+			after(lookAgain)
+			f.set(func() { f.members = versioned("v3", "v1", "v3") })
+			after(lookAgain)
+			require.Equal(t, "123", f.passes(), "it has not become another host meanwhile")
+			f.set(func() {
+				f.members = versioned("v3", "v1", "v3")
+				f.members[1].generation++
+			})
+			after(lookAgain)
+			require.Empty(t, f.passes(), "it has started again, and writes by the old schema")
 		})
 	})
 }
@@ -402,8 +466,8 @@ func TestRestless(t *testing.T) {
 
 func TestNewMember(t *testing.T) {
 	for want, r := range map[member]row{
-		{id: "a", addr: "10.0.0.1", status: "NORMAL", token: "-1", generation: 7}: {
-			"host_id": "a", "address": "10.0.0.1", "status": "", "status_with_port": "NORMAL,-1", "generation": 7,
+		{id: "a", addr: "10.0.0.1", status: "NORMAL", token: "-1", schema: "v1", generation: 7}: {
+			"host_id": "a", "address": "10.0.0.1", "schema": "v1", "status": "", "status_with_port": "NORMAL,-1", "generation": 7,
 		},
 		{id: "b", addr: "10.0.0.2", status: "SHUTDOWN"}: {"host_id": "b", "address": "10.0.0.2", "status": "shutdown,true"},
 		{}: {},

@@ -3,6 +3,7 @@ package cassandra
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -27,6 +28,9 @@ const (
 	// restPeriod is how long ownership must have been at rest: the time that the
 	// slowest node may take to hear that a change is over.
 	restPeriod = 10 * time.Second
+	// schemaPatience is how long a host with another schema than the one that serves is waited
+	// for. One that runs and has missed a change asks for it after a minute.
+	schemaPatience = 3 * time.Minute
 	// probeInterval is how often a host is asked again whether it allows
 	// NODE_LOCAL when nothing says that it has been restarted.
 	probeInterval = time.Minute
@@ -43,6 +47,16 @@ type watched struct {
 	// told is the last reason told for a closed gate, empty for an open one;
 	// refused are the hosts last told to refuse.
 	told, refused string
+	// apart are the hosts, by id, that had another schema than the one that serves.
+	apart map[string]apart
+}
+
+// apart is another schema than the one that serves, as a process of a host has it, and since when
+// it was seen.
+type apart struct {
+	schema     string
+	generation int
+	since      time.Time
 }
 
 // watch looks at the cluster until ctx ends.
@@ -151,12 +165,41 @@ func (n *nodeLocal) survey(ctx context.Context, r *ring.Ring, hosts []ring.Host)
 		if reason := restless(r, members); reason != "" {
 			return reason, nil
 		}
+		if reason := n.divided(r, members); reason != "" {
+			return reason, nil
+		}
 		want--
 	}
 	if want > 0 {
 		return "", explainGossip(errors.Join(errs...))
 	}
 	return "", nil
+}
+
+// divided says why the replication that serves may not be that of all hosts of a ring, going by the
+// gossip of one node: ALTER KEYSPACE moves ownership, and is seen by nothing but the version of the
+// schema. Those that keep another one, because they are down or of another version of Cassandra,
+// are waited for until schemaPatience has passed.
+func (n *nodeLocal) divided(r *ring.Ring, members []member) (reason string) {
+	version := n.cluster.version()
+	for _, m := range members {
+		if _, ok := r.Index(m.id); !ok || m.status != "NORMAL" || m.schema == "" || version == "" {
+			continue // which says nothing
+		}
+		if m.schema == version {
+			delete(n.watched.apart, m.id)
+			continue
+		}
+		a := n.watched.apart[m.id]
+		if a.schema != m.schema || a.generation != m.generation {
+			a = apart{m.schema, m.generation, time.Now()}
+			n.watched.apart[m.id] = a
+		}
+		if time.Since(a.since) < schemaPatience {
+			reason = fmt.Sprintf("%s has another schema than the one that serves; it is waited for, up to %v", m.addr, schemaPatience)
+		}
+	}
+	return reason
 }
 
 // explainGossip adds what to do about an error of gossip.
@@ -288,6 +331,7 @@ func (c *Cluster) nodeLocalCluster() nodeLocalCluster {
 	return nodeLocalCluster{
 		ring:      c.Ring,
 		refreshed: func() time.Time { return c.Status().LastRefresh },
+		version:   func() string { return c.Status().SchemaVersion },
 		refresh:   c.kick,
 		gossip: func(ctx context.Context, host ring.Host) ([]member, error) {
 			s := c.session.Load()

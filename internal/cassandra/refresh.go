@@ -82,7 +82,7 @@ func (c *Cluster) refresh(ctx context.Context) (settlement, error) {
 		c.log.Warn("cassandra session", "error", err)
 	}
 	c.keeper.cluster = v.cluster
-	now := Status{Ready: true, LastRefresh: began, ClusterName: v.cluster, Release: v.release, LocalDC: next.ring.LocalDC()}
+	now := Status{Ready: true, LastRefresh: began, ClusterName: v.cluster, Release: v.release, LocalDC: next.ring.LocalDC(), SchemaVersion: next.version}
 	var before Status
 	c.status.update(func(s *Status) {
 		if !v.believed {

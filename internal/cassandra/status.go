@@ -21,6 +21,8 @@ type Status struct {
 	ClusterName, Release string
 	// LocalDC is the datacenter whose replicas are asked; empty until known.
 	LocalDC string
+	// SchemaVersion is the version of the schema that serves; empty before the first.
+	SchemaVersion string
 }
 
 // Status returns how the connection to the cluster is.
