@@ -216,7 +216,7 @@ func TestRealTableThatIsDroppedAndCreatedAgain(t *testing.T) {
 }
 
 func TestRealClusterThatGoesAndComes(t *testing.T) {
-	cluster, _ := shared.get(t)
+	cluster, admin := shared.get(t)
 	cfg := config(cluster)
 	cfg.Logger = logger(t)
 	c, err := cassandra.Open(t.Context(), cfg)
@@ -258,6 +258,10 @@ func TestRealClusterThatGoesAndComes(t *testing.T) {
 	ready(t, c, 30*time.Second)
 	ready(t, late, 30*time.Second)
 	t.Logf("ready again %v after the nodes", time.Since(up))
+	require.Eventually(t, func() bool { // for the tests behind
+		_, err := admin.Query(t.Context(), "SELECT release_version FROM system.local")
+		return err == nil
+	}, 30*time.Second, 50*time.Millisecond)
 	require.True(t, c.Ring().Equal(late.Ring()))
 	c.Close()
 	late.Close()
