@@ -363,3 +363,35 @@ func TestLookupsThatDoNotEndLowerTheLimit(t *testing.T) {
 		assert.Equal(t, DefaultLimits().MaxConcurrency, c.Status().LimitKeys)
 	})
 }
+
+// late returns a sample of 100 lookups of a table with an SLO of some percentile, of which some
+// were late, and notes them as those of the last seconds.
+func late(l *load, percentile float64, n int, now time.Time) *sample {
+	s := &sample{begin: now}
+	for i := range enough {
+		p := &Permit{table: &table{slo: SLO{Target: slo.Target, Percentile: percentile}}, budget: slo.Target}
+		s.add(p, slo.Target/2, i < n)
+		l.recent.add(p, i < n, now)
+	}
+	return s
+}
+
+// TestALimitIsLoweredForATightSLO is of samples in which less than one lookup may be late.
+func TestALimitIsLoweredForATightSLO(t *testing.T) {
+	now := time.Now()
+	for n, lower := range map[int]bool{0: false, 30: true} {
+		l := &load{least: 1, most: 1 << 20, limit: 1000}
+		l.steer(late(l, 99.9, n, now), now)
+		assert.Equal(t, lower, l.limit < 1000, "%d late", n)
+	}
+}
+
+// TestALimitThatWasOfNoUseLongAgoStandsAsLongAsAFirstOne is of one that was not lowered since.
+func TestALimitThatWasOfNoUseLongAgoStandsAsLongAsAFirstOne(t *testing.T) {
+	now := time.Now()
+	for ago, hold := range map[time.Duration]time.Duration{time.Minute: 80 * second, time.Hour: 10 * second} {
+		l := &load{least: 1, most: 1 << 20, limit: 1 << 20, hold: 40 * second, until: now.Add(-ago)}
+		l.decide(late(l, 95, enough, now), now)
+		assert.Equal(t, hold, l.hold, ago)
+	}
+}

@@ -15,7 +15,7 @@ func newMetrics() *metrics {
 		clientShed: counters("qosproxy_admission_client_shed_total",
 			"Lookups that were refused before anyone was asked, by client of the configuration and by reason.", "client", "reason"),
 		actions: counters("qosproxy_ladder_actions_total",
-			"Lookups that a step of the ladder has changed: hedges and optional those that came while it is taken, batch and standard those refused.", "table", "rung"),
+			"Lookups that a brown-out step has changed: hedges and optional those that came at its level or above, batch and standard those refused.", "table", "rung"),
 	}
 	for p := range priorities { // a rate needs the zero before the first
 		m.admitted.WithLabelValues(priorityName(p))
