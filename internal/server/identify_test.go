@@ -302,6 +302,17 @@ func TestTheHeaderIsTrustedOnAUnixSocketOnly(t *testing.T) {
 	}
 }
 
+// reflected returns a stream of reflection that has answered once.
+func reflected(t *testing.T, conn *grpc.ClientConn) reflectionpb.ServerReflection_ServerReflectionInfoClient {
+	t.Helper()
+	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}))
+	_, err = stream.Recv()
+	require.NoError(t, err)
+	return stream
+}
+
 func TestHealthAndReflectionAreOpen(t *testing.T) {
 	v := visit(t, Config{GRPC: Listener{Address: anyPort}})
 	conn := v.dial(t)
@@ -314,12 +325,7 @@ func TestHealthAndReflectionAreOpen(t *testing.T) {
 	_, err = watch.Recv()
 	require.NoError(t, err)
 
-	reflect, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, reflect.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}))
-	_, err = reflect.Recv()
-	require.NoError(t, err)
-	require.NoError(t, reflect.CloseSend())
+	require.NoError(t, reflected(t, conn).CloseSend())
 
 	// A service that nobody has thought of is closed.
 	err = conn.Invoke(t.Context(), "/grpc.channelz.v1.Channelz/GetServers", &healthpb.HealthCheckRequest{}, &healthpb.HealthCheckResponse{})

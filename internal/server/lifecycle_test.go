@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
@@ -146,11 +145,7 @@ func TestOpenCallsDoNotHoldUpShutdown(t *testing.T) {
 	require.NoError(t, err)
 	_, err = watch.Recv()
 	require.NoError(t, err)
-	reflect, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, reflect.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}))
-	_, err = reflect.Recv()
-	require.NoError(t, err)
+	reflect := reflected(t, conn)
 	silent, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, healthpb.Health_Check_FullMethodName)
 	require.NoError(t, err)
 
