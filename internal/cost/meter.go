@@ -86,7 +86,7 @@ func (m *Meter) GroupSize(q *executor.Query) executor.GroupSize {
 }
 
 // Costs returns what is known of a query, as GroupSize does, but nothing, not even Keys, while
-// reads are slow and it is not certain that their keys are dear.
+// reads are slow and it is not certain that their keys are expensive.
 func (m *Meter) Costs(q *executor.Query) executor.GroupSize {
 	if of := (*m.models.Load())[kindOf(q)]; of != nil {
 		return of.certain(time.Since(m.begin))

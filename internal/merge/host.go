@@ -113,7 +113,7 @@ func (h *host) until(q *executor.SubQuery, priority identity.Priority, now int64
 	return now + int64(longestWait*h.tables[tableOf(q.Query)].took)
 }
 
-// enough is how many keys of a query go at once; 0, so that none waits, if its keys may be dear.
+// enough is how many keys of a query go at once; 0, so that none waits, if its keys may be expensive.
 func (h *host) enough(q *executor.Query) int {
 	switch c := h.reader.cfg.Costs(q); {
 	case c.KeyCost > 0:

@@ -25,7 +25,7 @@ type Config struct {
 	// Reader asks one host; required.
 	Reader executor.Reader
 	// Costs returns what a statement and a key of a query cost; without costs groups may have
-	// Keys, or keys may be dear if that is 0. It is called often and by several goroutines;
+	// Keys, or keys may be expensive if that is 0. It is called often and by several goroutines;
 	// required.
 	Costs func(*executor.Query) executor.GroupSize
 	// Ring returns the current snapshot, nil before the first. Hosts that it lacks are
