@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	// longestWait is for how long a sub-query waits at most, and straggler after how long nobody
-	// waits for a read any more, both in the time that reads of the table take at the host. Batch
-	// work waits for as long as there is a read that is none.
-	longestWait, straggler = 0.5, 4
+	// straggler is after how long nobody waits for a read any more, in the time that reads of the
+	// table take at the host.
+	straggler = 4
+	// recentReads is how many of the last reads the quickest is one of, or one of twice as many.
+	recentReads = 64
 	// enoughKeys is how many keys that wait go at once. A statement then costs a node a tenth of
 	// what its keys do; where it costs less relative to them, fewer keys are enough:
 	// enoughStatements is how many times what a statement takes they take.
@@ -105,12 +106,15 @@ func (h *host) waits(q *executor.SubQuery, priority identity.Priority, keys int,
 	return (whatever || keys < h.enough(q.Query)) && h.busy(q, priority, now)
 }
 
-// until is when a sub-query that is asked now waits no longer. The mutex is held.
+// until is when a sub-query that is asked now waits no longer: it waits here for as long as reads
+// wait at the host, which is what they take beyond the quickest. What the way there takes does not
+// count, since nobody makes it shorter by waiting. The mutex is held.
 func (h *host) until(q *executor.SubQuery, priority identity.Priority, now int64) int64 {
 	if priority == identity.Batch {
 		return math.MaxInt64
 	}
-	return now + int64(longestWait*h.tables[tableOf(q.Query)].took)
+	u := h.tables[tableOf(q.Query)]
+	return now + max(int64(u.took)-u.quickest(), 0)
 }
 
 // enough is how many keys of a query go at once; 0, so that none waits, if its keys may be expensive.
@@ -263,11 +267,27 @@ type usual struct {
 	took, bytes float64
 	// raisableAt is from when on a straggler counts again.
 	raisableAt int64
+	// reads are all so far; least is the shortest of the last of them, up to recentReads, and
+	// leastBefore that of as many before these.
+	reads, least, leastBefore int64
+}
+
+// quickest is how long the shortest of the recent reads took, in nanoseconds.
+func (u *usual) quickest() int64 {
+	if u.reads <= recentReads {
+		return u.least
+	}
+	return min(u.least, u.leastBefore)
 }
 
 // settled learns how long a read took that ends now. One that was a straggler counts as just
 // that, and once in raiseEvery.
 func (u *usual) settled(took, now int64) {
+	if u.reads%recentReads == 0 {
+		u.leastBefore, u.least = u.least, took
+	}
+	u.least = min(u.least, took)
+	u.reads++
 	most := int64(straggler * u.took)
 	if u.took > 0 && took > most {
 		if now < u.raisableAt {

@@ -145,7 +145,8 @@ func newBench(t *testing.T) *bench {
 	return &bench{t, r, n}
 }
 
-// newPrimed is newBench with a host of which one read is known, which took a second.
+// newPrimed is newBench with a host of which two reads are known: one that took no time, and one
+// a second.
 func newPrimed(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t)
@@ -153,15 +154,22 @@ func newPrimed(t *testing.T) *bench {
 	return b
 }
 
-// prime has one read take a second, of a key of so many bytes.
+// prime has one read take no time and one a second, each of a key of so many bytes.
 func (b *bench) prime(bytes int) {
+	b.t.Helper()
+	b.takes(0, bytes)
+	b.takes(time.Second, bytes)
+}
+
+// takes has one read take so long, of a key of so many bytes.
+func (b *bench) takes(length time.Duration, bytes int) {
 	b.t.Helper()
 	c := b.ask(b.t.Context(), nil, 0)
 	sent := b.node.next(b.t)
 	sent.then = func(*executor.SubQuery) []partition.Result {
 		return []partition.Result{{Status: partition.Found, Bytes: bytes}}
 	}
-	time.Sleep(time.Second)
+	time.Sleep(length)
 	sent.end <- nil
 	<-c.done
 }
@@ -227,7 +235,7 @@ func TestWhatWaitsGoesTogether(t *testing.T) {
 		second, third, fourth := b.ask(t.Context(), nil, 3, 4), b.ask(t.Context(), nil, 4, 5, 3), b.ask(t.Context(), nil, 6)
 		b.node.none(t)
 		q, _ := b.reader.Queue("h")
-		assert.Equal(t, Queue{InFlight: 1, Waiting: 3, Sent: 2, SentKeys: 3}, q)
+		assert.Equal(t, Queue{InFlight: 1, Waiting: 3, Sent: 3, SentKeys: 4}, q)
 
 		sent.end <- nil
 		b.answered(first)
@@ -243,7 +251,7 @@ func TestWhatWaitsGoesTogether(t *testing.T) {
 			assert.Equal(t, 4, c.query.Shared)
 		}
 		q, _ = b.reader.Queue("h")
-		assert.Equal(t, Queue{Sent: 3, SentKeys: 7}, q)
+		assert.Equal(t, Queue{Sent: 4, SentKeys: 8}, q)
 	})
 }
 
@@ -439,11 +447,11 @@ func TestStatementsHaveAMostOfBytes(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsForLong is of hosts that do not answer: what waits goes after half of the time that
-// reads take, batch work once the read it waits for takes four times that.
+// TestNobodyWaitsForLong is of hosts that do not answer: what waits goes after the second that reads
+// take beyond the quickest, batch work once the read it waits for takes four times that.
 func TestNobodyWaitsForLong(t *testing.T) {
 	for priority, wait := range map[identity.Priority]time.Duration{
-		identity.Interactive: time.Second / 2, identity.Standard: time.Second / 2, identity.Batch: 4 * time.Second,
+		identity.Interactive: time.Second, identity.Standard: time.Second, identity.Batch: 4 * time.Second,
 	} {
 		t.Run(priority.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -467,6 +475,45 @@ func TestNobodyWaitsForLong(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A host that is far away and idle answers no sooner for having fewer statements in-flight.
+func TestNobodyWaitsForTheWayToAHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		ctx := as(t.Context(), identity.Standard)
+		for _, took := range []time.Duration{30, 34, 30, 31, 32} {
+			b.takes(took*time.Millisecond, 10)
+		}
+		first, second := b.askAs(ctx, nil, 1), b.askAs(ctx, nil, 2)
+		sent := []*nodeRead{b.node.next(t)}
+		b.node.none(t)
+		time.Sleep(2 * time.Millisecond)
+		sent = append(sent, b.node.next(t))
+		for _, r := range sent {
+			r.end <- nil
+		}
+		b.answered(first)
+		b.answered(second)
+	})
+}
+
+func TestTheQuickestReadIsOneOfTheLast(t *testing.T) {
+	var u usual
+	for _, took := range []int64{30, 2, 40} {
+		u.settled(took, 0)
+	}
+	assert.EqualValues(t, 2, u.quickest())
+	for range recentReads {
+		u.settled(32, 0)
+		assert.EqualValues(t, 2, u.quickest(), "no less than recentReads are looked at")
+	}
+	for range recentReads {
+		u.settled(32, 0)
+	}
+	assert.EqualValues(t, 32, u.quickest(), "the way has become longer")
+	u.settled(1, 0)
+	assert.EqualValues(t, 1, u.quickest())
 }
 
 func TestNothingWaitsBeforeAReadIsKnown(t *testing.T) {

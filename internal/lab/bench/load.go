@@ -52,6 +52,7 @@ type sums struct{ subQueries, hedges, failovers int64 }
 
 // tally collects the outcomes of a round. It is safe for concurrent use.
 type tally struct {
+	begin     time.Time
 	mu        sync.Mutex
 	latencies *hdrhistogram.Histogram
 	counts    report.Counts
@@ -60,11 +61,15 @@ type tally struct {
 }
 
 func newTally(late time.Duration) *tally {
-	return &tally{latencies: hdrhistogram.New(leastMicros, mostMicros, latencyExact), late: late, counts: report.Counts{Errors: map[string]int64{}}}
+	return &tally{begin: time.Now(), latencies: hdrhistogram.New(leastMicros, mostMicros, latencyExact), late: late, counts: report.Counts{Errors: map[string]int64{}}}
 }
 
-// mostErrors is how many different texts of errors are kept.
-const mostErrors = 10
+// mostErrors is how many different texts of errors are kept, and mostBad of how many lookups that
+// are not good it is kept when they ended.
+const (
+	mostErrors = 10
+	mostBad    = 20
+)
 
 // add counts a lookup of so many keys that took so long.
 func (t *tally) add(o *Outcome, keys int, took time.Duration) {
@@ -85,11 +90,15 @@ func (t *tally) add(o *Outcome, keys int, took time.Duration) {
 	if late {
 		c.Late++
 	}
-	if o.Failed+o.Missing+o.Wrong == 0 && o.Err == nil {
+	right := o.Failed+o.Missing+o.Wrong == 0 && o.Err == nil
+	if right {
 		c.Right++
-		if !late {
-			c.Good++
-		}
+	}
+	switch {
+	case right && !late:
+		c.Good++
+	case len(c.BadAt) < mostBad:
+		c.BadAt = append(c.BadAt, time.Since(t.begin).Seconds())
 	}
 	c.FailedKeys += int64(o.Failed)
 	c.MissingKeys += int64(o.Missing)

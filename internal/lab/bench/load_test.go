@@ -105,6 +105,8 @@ func TestOutcomesAreCountedApart(t *testing.T) {
 	} {
 		count.add(&o, 5, time.Millisecond)
 	}
+	assert.Len(t, count.counts.BadAt, 3)
+	count.counts.BadAt = nil
 	assert.Equal(t, report.Counts{
 		Lookups: 4, OK: 2, Partial: 1, Failed: 1, Right: 1, Good: 1, FailedKeys: 7, MissingKeys: 2, WrongRows: 3, Errors: map[string]int64{"late": 1, "down": 1},
 	}, count.counts)

@@ -135,13 +135,18 @@ func newArena(t *testing.T) *arena {
 // warm nodes.
 const (
 	warmUnderLoad  = time.Minute
-	warmTurns      = 12
+	warmTurns      = 30
 	warmTurnsShort = 2
+	// warmInTurn is how many turns one after the other have to be good.
+	warmInTurn = 2
+	// cool is for how long nodes are left alone after a turn that was not: the threads that compile
+	// code have the least priority, and get nothing of CPUs that are busy.
+	cool = 4 * time.Second
 )
 
-// warm has the nodes compile their code: under far more load than they have to carry,
-// and left alone in between, they do so sooner. It takes two minutes at most; the load
-// before each fault shows whether it was enough.
+// warm has the nodes compile their code: under far more load than they have to carry, and then
+// under the load of scenarios, left alone in between, until that is answered in time. It takes six
+// minutes at most; the load before each fault shows whether it was enough.
 func (a *arena) warm() {
 	a.t.Helper()
 	turns := warmTurns
@@ -153,12 +158,15 @@ func (a *arena) warm() {
 		Load: bench.Load{Concurrency: 4}, Warmup: span(warmUnderLoad), Rounds: 1, Length: time.Second,
 	})
 	a.must(err)
-	for range turns {
+	for good := 0; turns > 0 && good < warmInTurn; turns-- {
 		l := a.load(s, 5*time.Second)
 		a.t.Logf("warm-up: %s", l)
 		if l.Failed == 0 && l.P99 < 0.040 {
-			break
+			good++
+			continue
 		}
+		good = 0
+		a.hold(span(cool))
 	}
 }
 

@@ -122,6 +122,11 @@ func (s *scenario) run(a *arena) Verdict {
 		o := s.measure(a, true)
 		v.Tries = append(v.Tries, o)
 		a.t.Logf("try %d, %.0f s: %s", n+1, time.Since(began).Seconds(), o)
+		for _, l := range o.Loads {
+			if len(l.FailedAt) > 0 {
+				a.t.Logf("%s: lookups failed at %.1f s", l.Name, l.FailedAt)
+			}
+		}
 	}
 	if s.without != "" {
 		began := time.Now()

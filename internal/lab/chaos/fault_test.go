@@ -157,9 +157,15 @@ var rollingRestart = scenario{
 		s := a.replicated(safe)
 		o.load("during", a.duringAt(s, bench.Load{Rate: restartRate}, 0, func() {
 			defer a.apart()()
+			began := time.Now()
+			told := func(n *devcluster.Node, what string) {
+				a.t.Logf("%.1f s: node %d %s", time.Since(began).Seconds(), n.Number(), what)
+			}
 			for _, n := range a.cluster.Nodes() {
+				told(n, "is stopped")
 				a.must(n.Stop())
 				a.must(n.Start(a.t.Context()))
+				told(n, "serves")
 				if !safe {
 					return // one node shows it
 				}
@@ -167,6 +173,7 @@ var rollingRestart = scenario{
 				a.must(n.LimitCPU(0)) // which by itself makes a node pause, and look unhealthy
 				o.figure(Most, fmt.Sprintf("node %d asked again after", n.Number()), a.untilSteady(s, n).Seconds(), "s")
 			}
+			told(a.node(3), "is steady")
 		}))
 		if !safe {
 			a.back(a.tables(), a.node(1))

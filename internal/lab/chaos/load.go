@@ -29,6 +29,9 @@ type Load struct {
 	// WrongRows differ from what was written; MissingKeys were written and not found.
 	WrongRows   int64 `json:"wrong_rows"`
 	MissingKeys int64 `json:"missing_keys"`
+	// FailedAt is when the first that failed ended, in seconds since the load began, ascending; at
+	// most 20 of each table.
+	FailedAt []float64 `json:"failed_at,omitempty"`
 	// First are the sub-queries that were the first for their keys, Extra all others.
 	First float64 `json:"first_sub_queries"`
 	Extra float64 `json:"extra_sub_queries"`
@@ -59,7 +62,7 @@ func NewLoad(r *report.Round) *Load {
 	c := &r.Counts
 	l := &Load{
 		Seconds: r.Seconds, Lookups: c.Lookups, OK: c.OK, Late: c.Late, WrongRows: c.WrongRows, MissingKeys: c.MissingKeys,
-		Failed: c.Lookups - c.Good, Lost: c.Lookups - c.Right, Errors: maps.Clone(c.Errors), samples: r.Latency.Samples,
+		Failed: c.Lookups - c.Good, Lost: c.Lookups - c.Right, FailedAt: slices.Clone(c.BadAt), Errors: maps.Clone(c.Errors), samples: r.Latency.Samples,
 	}
 	if p := r.PerLookup; p.SubQueries != nil && p.Hedges != nil && p.Failovers != nil {
 		l.Extra = (*p.Hedges + *p.Failovers) * float64(c.Lookups)
@@ -95,6 +98,7 @@ func (l *Load) Add(other *Load) {
 		l.Tables[at].Lookups += t.Lookups
 		l.Tables[at].Failed += t.Failed
 	}
+	l.FailedAt = slices.Sorted(slices.Values(slices.Concat(l.FailedAt, other.FailedAt)))
 	l.samples = slices.Concat(l.samples, other.samples)
 	l.finish()
 }

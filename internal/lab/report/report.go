@@ -120,6 +120,9 @@ type Counts struct {
 	WrongRows   int64 `json:"wrong_rows"`
 	// Errors are the texts of errors with their counts, at most ten.
 	Errors map[string]int64 `json:"errors,omitempty"`
+	// BadAt is when the first lookups ended that were not good, in seconds since the round began;
+	// at most 20. It is not written.
+	BadAt []float64 `json:"-"`
 }
 
 // Latency is a distribution in seconds.
