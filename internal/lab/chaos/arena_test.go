@@ -109,13 +109,20 @@ func newArena(t *testing.T) *arena {
 	layout := experiment.Layout{Nodes: 3, Racks: 3, VNodes: 16, YAML: map[string]any{
 		"tombstone_warn_threshold": tombstoneLimit, "tombstone_failure_threshold": tombstoneLimit,
 	}}
-	layout.JVMArgs = []string{"-Dcassandra.enable_nodelocal_queries=true"} // which a read must ask for
+	layout.JVMArgs = []string{
+		"-Dcassandra.enable_nodelocal_queries=true", // which a read must ask for
+		// In 35 MiB, the default of small heaps, threads stop for up to 50 ms every three seconds.
+		"-Xms256M", "-Xmn128M",
+	}
 	if *short {
 		layout.JVMArgs = append(layout.JVMArgs, devcluster.ShortLived)
 	}
 	site, err := lab.Boot(ctx, layout)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, site.Close()) })
+	// Else the first node would write it, for ten seconds of CPU, whenever a scenario stops it, and
+	// all nodes would take twice as long to start.
+	require.NoError(t, site.Cluster.SaveArchive(ctx))
 	a := &arena{t: t, site: site, cluster: site.Cluster, data: map[int]*bench.Dataset{}, proxies: map[string]*subject{}}
 	for _, replication := range []int{1, 3} {
 		require.NoError(t, site.Load(ctx, products(fmt.Sprintf("chaos_rf%d", replication), "products", partitions()), replication))

@@ -51,6 +51,9 @@ func (n *Node) command(in install) []string {
 	args = append(args, agentOf(in.classPath, Version)...)
 	args = append(args,
 		"-Xms128M", fmt.Sprintf("-Xmx%dM", n.cluster.cfg.HeapMB), "-Xss384k", "-XX:MaxDirectMemorySize=256M",
+		// Each time metadata outgrows what is usual at first all threads stop: for 0.25 s with a
+		// heap that is in use.
+		"-XX:MetaspaceSize=128M",
 		// The performance data file would outlive a killed JVM.
 		"-XX:+PerfDisableSharedMem", "-XX:+ExitOnOutOfMemoryError",
 		// The time of a compiler thread that has ended could no longer be told apart.

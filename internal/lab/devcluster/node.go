@@ -197,6 +197,7 @@ func (n *Node) Stop() error {
 	}
 	select {
 	case <-p.done:
+		n.saveArchive()
 		return nil
 	case <-time.After(stopPatience):
 		n.cluster.cfg.Logger.Warn("node does not stop, killing it", "node", n.number, "after", stopPatience)
