@@ -207,12 +207,12 @@ func (a *arena) untilSteady(s *subject, n *devcluster.Node) time.Duration {
 }
 
 // startShare is the share of a CPU that a node gets from its start on where nodes
-// start under load. A JVM that starts takes all it can get for half a minute, which in
-// production it takes from nobody else.
+// start under load, of what others leave. A JVM that starts takes all it can get for half a minute,
+// which in production it takes from nobody else.
 const startShare = 0.5
 
-// apart gives every node that is started from now on a share of a CPU of its own, until
-// what it returns is called.
+// apart holds every node that is started from now on to a share of a CPU that nobody else wants,
+// until what it returns is called.
 func (a *arena) apart() (lift func()) {
 	running := map[int]bool{}
 	for _, n := range a.cluster.Nodes() {
@@ -229,7 +229,7 @@ func (a *arena) apart() (lift func()) {
 			}
 			for _, n := range a.cluster.Nodes() {
 				if pid := n.PID(); pid != 0 && !running[pid] {
-					running[pid] = n.LimitCPU(startShare) == nil
+					running[pid] = n.YieldCPU(startShare) == nil
 				}
 			}
 		}

@@ -96,29 +96,35 @@ func delegate(parent, controller string) error {
 	return nil
 }
 
-// The weights of a group, by version 2 and 1 of the interface: the most there is. All
-// threads of a group share it, and every thread outside of a group has a weight of its
-// own, so that with the default a node would get next to nothing beside busy others,
-// whatever its quota allows.
-const (
-	mostWeight = "10000"
-	mostShares = "262144"
+// weight is that of a group, by version 2 and 1 of the interface.
+type weight struct{ unified, shares string }
+
+// All threads of a group share its weight, and every thread outside of a group has one of its own:
+// 1,024 shares. With the default a node would get next to nothing beside busy others, whatever its
+// quota allows.
+var (
+	mostWeight  = weight{"10000", "262144"} // the most there is
+	leastWeight = weight{"1", "10"}         // a hundredth of one thread
 )
 
-// limit moves the process into the group and sets its quota, which it gets also on a
-// busy machine; 0 moves it out again.
-func (g cpuGroup) limit(pid int, fraction float64) error {
+// limit moves the process into the group and sets its quota, 0 moves it out again. The process
+// gets the quota also on a busy machine or, if it yields, on one that has nothing better to do.
+func (g cpuGroup) limit(pid int, fraction float64, yield bool) error {
 	if fraction == 0 {
 		return join(filepath.Dir(string(g)), pid)
 	}
 	period := quotaPeriod(fraction)
 	quota := int(fraction * float64(period))
-	settings := map[string]string{"cpu.max": fmt.Sprintf("%d %d", quota, period), "cpu.weight": mostWeight}
+	weight := mostWeight
+	if yield {
+		weight = leastWeight
+	}
+	settings := map[string]string{"cpu.max": fmt.Sprintf("%d %d", quota, period), "cpu.weight": weight.unified}
 	if _, err := os.Stat(filepath.Join(string(g), "cpu.cfs_quota_us")); err == nil {
 		settings = map[string]string{
 			"cpu.cfs_period_us": strconv.Itoa(period),
 			"cpu.cfs_quota_us":  strconv.Itoa(quota),
-			"cpu.shares":        mostShares,
+			"cpu.shares":        weight.shares,
 		}
 	}
 	for name, value := range settings {

@@ -29,19 +29,21 @@ func TestCPUGroupLimitsAProcess(t *testing.T) {
 		require.NoError(t, err)
 		return (after - before).Seconds() / time.Since(start).Seconds()
 	}
-	require.NoError(t, group.limit(busy.Process.Pid, 0.05))
+	require.NoError(t, group.limit(busy.Process.Pid, 0.05, false))
 	assert.Less(t, spends(), 0.1)
-	require.NoError(t, group.limit(busy.Process.Pid, 0.1))
+	require.NoError(t, group.limit(busy.Process.Pid, 0.1, false))
 	assert.Less(t, spends(), 0.15, "over a shorter period")
-	require.NoError(t, group.limit(busy.Process.Pid, 0))
+	require.NoError(t, group.limit(busy.Process.Pid, 0, false))
 	assert.Greater(t, spends(), 0.15, "without a limit")
 
 	for range 4 * runtime.NumCPU() {
 		loop(t)
 	}
 	assert.Less(t, spends(), 0.35, "one of five on each CPU")
-	require.NoError(t, group.limit(busy.Process.Pid, 0.5))
+	require.NoError(t, group.limit(busy.Process.Pid, 0.5, false))
 	assert.Greater(t, spends(), 0.4, "what the limit allows")
+	require.NoError(t, group.limit(busy.Process.Pid, 0.5, true))
+	assert.Less(t, spends(), 0.05, "others want the CPUs")
 	require.NoError(t, busy.Process.Kill())
 	_ = busy.Wait()
 	require.NoError(t, group.remove())

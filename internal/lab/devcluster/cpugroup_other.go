@@ -11,7 +11,7 @@ var errNoGroups = errors.New("limits of CPU and memory need Linux's control grou
 
 func newCPUGroup(string) (cpuGroup, error) { return "", errNoGroups }
 
-func (cpuGroup) limit(int, float64) error { return errNoGroups }
+func (cpuGroup) limit(int, float64, bool) error { return errNoGroups }
 
 func (cpuGroup) remove() error { return nil }
 

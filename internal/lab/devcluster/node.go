@@ -276,7 +276,15 @@ func (n *Node) CompilerSeconds() (float64, error) {
 // others; from 0.1 on the share counts over 10 ms. The limit ends with the process. It
 // needs Linux and a writable cpu controller, which usually means root; the error says
 // what was not possible.
-func (n *Node) LimitCPU(fraction float64) error {
+//
+// The node gets its share also on a busy machine, ahead of other processes.
+func (n *Node) LimitCPU(fraction float64) error { return n.limitCPU(fraction, false) }
+
+// YieldCPU is LimitCPU for a node that has to stand back: where others want the CPUs it gets next to
+// nothing of them.
+func (n *Node) YieldCPU(fraction float64) error { return n.limitCPU(fraction, true) }
+
+func (n *Node) limitCPU(fraction float64, yield bool) error {
 	if fraction != 0 && (fraction < 0.01 || fraction > 1024) {
 		return fmt.Errorf("limit CPU of node %d to %g: give a share of one CPU, at least 0.01, or 0 for none", n.number, fraction)
 	}
@@ -299,7 +307,7 @@ func (n *Node) LimitCPU(fraction float64) error {
 		}
 		n.group = group
 	}
-	if err := n.group.limit(pid, fraction); err != nil {
+	if err := n.group.limit(pid, fraction, yield); err != nil {
 		return fmt.Errorf("limit CPU of node %d: %w", n.number, err)
 	}
 	return nil
