@@ -68,8 +68,8 @@ func (r *Reader) now() int64 { return int64(time.Since(r.begin)) }
 // A sub-query is passed on as it is, in this goroutine, unless its host has a read like it
 // in-flight: of the same statement and priority, of another lookup, and no straggler. Then it
 // waits until that is answered, until enough keys wait, or for as long as reads take beyond
-// the quickest of late. Batch work waits for as long as such a read is in-flight, and however many keys wait
-// while other work is asked of the host. A sub-query whose ctx ends while it waits returns
+// the quickest of the last. Batch work waits for as long as such a read is in-flight, and however
+// many keys wait while other work is asked of the host. A sub-query whose ctx ends while it waits returns
 // executor.ErrUnsent, and its Settled is not called.
 //
 // # Sharing
