@@ -15,10 +15,11 @@ const (
 	// yet: a change that spreads over the nodes takes about a second.
 	soon = time.Second
 	// eventFollowUps is how many such refreshes follow an event, and
-	// maxFollowUps how many follow while nodes disagree, which they do for as
-	// long as one is down.
+	// soonFollowUps how many follow while nodes disagree. On busy nodes a change may take
+	// half a minute, and while one is down they disagree for good: from then on each pause is
+	// twice the one before it, up to the interval.
 	eventFollowUps = 2
-	maxFollowUps   = 8
+	soonFollowUps  = 8
 )
 
 // pace decides when the next refresh is due.
@@ -36,11 +37,13 @@ func (p *pace) pause(out settlement, err error, interval time.Duration) time.Dur
 		return backoff(p.failures - 1)
 	}
 	p.failures = 0
-	if out == unsettled && p.disagreed < maxFollowUps {
+	if out == unsettled {
 		p.disagreed++
-		return soon
-	}
-	if out == settled {
+		doublings := max(p.disagreed-soonFollowUps, 0)
+		if d := soon << min(doublings, 10); d < interval {
+			return d
+		}
+	} else {
 		p.disagreed = 0
 	}
 	if p.pending > 0 {

@@ -27,13 +27,17 @@ func TestPace(t *testing.T) {
 		}
 		around(t, p.pause(settled, nil, interval))
 	})
-	t.Run("nodes that disagree are asked again soon, but not for ever", func(t *testing.T) {
+	t.Run("nodes that disagree are asked again soon, then ever more rarely", func(t *testing.T) {
 		var p pace
-		for range maxFollowUps {
+		for range soonFollowUps {
 			assert.Equal(t, soon, p.pause(unsettled, nil, interval))
 		}
-		around(t, p.pause(unsettled, nil, interval))
-		around(t, p.pause(unsettled, nil, interval))
+		for d := 2 * soon; d < interval; d *= 2 {
+			assert.Equal(t, d, p.pause(unsettled, nil, interval))
+		}
+		for range 100 {
+			around(t, p.pause(unsettled, nil, interval))
+		}
 		around(t, p.pause(settled, nil, interval))
 		assert.Equal(t, soon, p.pause(unsettled, nil, interval))
 	})

@@ -172,7 +172,7 @@ func TestRealSchemaChangesDoNotFailReadsOfOtherColumns(t *testing.T) {
 		_, gone := now.Column("gone")
 		_, extra := now.Column("extra2")
 		return !gone && extra
-	}, 10*time.Second, 5*time.Millisecond)
+	}, 30*time.Second, 5*time.Millisecond)
 	t.Logf("the change was in the snapshot %v after the statement returned", time.Since(changed))
 	cancel()
 	wg.Wait()
@@ -198,7 +198,7 @@ func TestRealTableThatIsDroppedAndCreatedAgain(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, there := c.Schema().Table("test", name)
 		return !there
-	}, 10*time.Second, 5*time.Millisecond, "a dropped table leaves the snapshot")
+	}, 30*time.Second, 5*time.Millisecond, "a dropped table leaves the snapshot")
 
 	require.NoError(t, admin.Exec(t.Context(), "CREATE TABLE test."+name+" (id text PRIMARY KEY, v int)"))
 	require.NoError(t, admin.Exec(t.Context(), "INSERT INTO test."+name+" (id, v) VALUES ('aaaa', 7)"))

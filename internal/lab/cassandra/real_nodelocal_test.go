@@ -200,7 +200,7 @@ func TestRealNodeLocal(t *testing.T) {
 	})
 	t.Run("a change of the schema is an event", func(t *testing.T) {
 		require.NoError(t, admin.Exec(t.Context(), "ALTER TABLE single.rows WITH comment = 'changed'"))
-		require.Eventually(t, func() bool { return allows() == [3]bool{} }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return allows() == [3]bool{} }, 30*time.Second, time.Millisecond)
 	})
 }
 

@@ -110,5 +110,5 @@ func TestRealOwnData(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := read(hosts[0], "1")
 		return reason(err) == executor.ReasonRing
-	}, 5*time.Second, time.Millisecond, "a change of the schema is an event")
+	}, 30*time.Second, time.Millisecond, "a change of the schema is an event")
 }

@@ -170,7 +170,7 @@ func definition(t testing.TB, c *cassandra.Cluster, name string) *schema.Table {
 		var ok bool
 		table, ok = c.Schema().Table("test", name)
 		return ok
-	}, 10*time.Second, 10*time.Millisecond, "table test.%s never came", name)
+	}, time.Minute, 10*time.Millisecond, "table test.%s never came", name)
 	return table
 }
 

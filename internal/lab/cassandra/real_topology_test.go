@@ -77,5 +77,5 @@ func TestRealContactPointsDecideTheDatacenter(t *testing.T) {
 	defer wrong.Close()
 	require.Eventually(t, func() bool {
 		return containsAll(wrong.Status().Reason, `no contact point that answered is in datacenter "elsewhere"`, "check cassandra.local_dc")
-	}, 10*time.Second, 20*time.Millisecond, "%s", wrong.Status().Reason)
+	}, 30*time.Second, 20*time.Millisecond, "%s", wrong.Status().Reason)
 }
