@@ -58,15 +58,16 @@ const risen = 1.1
 // peak returns the most lookups per second that the nodes answer with at most one in a
 // hundred late. They are asked through a proxy that refuses nothing: callers that are
 // refused come back at once, and their refusals would be the load. Nodes with so little CPU
-// compile for minutes when they have just been loaded. So they are warmed until they answer no
-// more than before, and the load is looked for until two searches in turn find no more; once
-// for all scenarios.
+// compile for minutes what a high load is the first to need. So they are warmed with all the CPU
+// there is until they answer no more than before, and the load is looked for until two searches
+// in turn find no more; once for all scenarios. It leaves the nodes held to nodeShare.
 func (a *arena) peak() float64 {
 	if a.most > 0 {
 		return a.most
 	}
 	s := a.unguarded()
 	best := 0.0
+	a.limitNodes(0)
 	for range warmings {
 		before := best
 		got := a.serve(s, bench.Load{Concurrency: 16}, span(30*time.Second)) // large statements compile, too
@@ -74,6 +75,7 @@ func (a *arena) peak() float64 {
 			break
 		}
 	}
+	a.limitNodes(nodeShare)
 	for left, same := searches, 0; left > 0 && same < 2; left-- {
 		before := a.most
 		for _, callers := range []int{2, 4, 6, 8} {

@@ -101,10 +101,10 @@ type weight struct{ unified, shares string }
 
 // All threads of a group share its weight, and every thread outside of a group has one of its own:
 // 1,024 shares. With the default a node would get next to nothing beside busy others, whatever its
-// quota allows.
+// quota allows; with the highest the others would run only when the node has spent its quota.
 var (
-	mostWeight  = weight{"10000", "262144"} // the most there is
-	leastWeight = weight{"1", "10"}         // a hundredth of one thread
+	fairWeight  = weight{"800", "8192"} // of eight threads
+	leastWeight = weight{"1", "10"}     // of a hundredth of one
 )
 
 // limit moves the process into the group and sets its quota, 0 moves it out again. The process
@@ -115,7 +115,7 @@ func (g cpuGroup) limit(pid int, fraction float64, yield bool) error {
 	}
 	period := quotaPeriod(fraction)
 	quota := int(fraction * float64(period))
-	weight := mostWeight
+	weight := fairWeight
 	if yield {
 		weight = leastWeight
 	}
