@@ -277,7 +277,7 @@ func (n *Node) CompilerSeconds() (float64, error) {
 // needs Linux and a writable cpu controller, which usually means root; the error says
 // what was not possible.
 //
-// The node gets its share also on a busy machine, ahead of other processes.
+// The node gets its share also on a busy machine: it counts as much as eight threads of others.
 func (n *Node) LimitCPU(fraction float64) error { return n.limitCPU(fraction, false) }
 
 // YieldCPU is LimitCPU for a node that has to stand back: where others want the CPUs it gets next to
