@@ -57,10 +57,15 @@ func (c *Client) Exec(ctx context.Context, cql string, args ...any) error {
 	return nil
 }
 
+// agreementPatience is how long Define waits for the nodes to agree. A node that missed a
+// change of the schema asks for it after a minute.
+const agreementPatience = 3 * time.Minute
+
 // Define runs statements of data definition one after the other, and returns when all
-// live nodes agree on the schema. Nodes hear of each other's schema by gossip, once a
-// second: Exec waits for it after each statement, Define once. Later statements see what
-// the ones before have defined, since one node gets all of them.
+// nodes agree on the schema. Nodes hear of each other's schema by gossip, once a second:
+// Exec waits for it after each statement and at most for a minute, Define waits once, and
+// fails after three. Later statements see what the ones before have defined, since one
+// node gets all of them.
 func (c *Client) Define(ctx context.Context, statements ...string) error {
 	d := c.driver
 	d.MaxWaitSchemaAgreement = time.Nanosecond // not after each
@@ -73,17 +78,42 @@ func (c *Client) Define(ctx context.Context, statements ...string) error {
 	if err := hasty.Query("SELECT host_id FROM system.local").ScanContext(ctx, &host); err != nil {
 		return fmt.Errorf("define: %w", err)
 	}
-	for i, cql := range statements {
-		session := hasty
-		if i == len(statements)-1 {
-			// The node that has run all of them is the one to ask whether the others agree.
-			session = c.session
-		}
-		if err := session.Query(cql).SetHostID(host.String()).ExecContext(ctx); err != nil {
+	for _, cql := range statements {
+		if err := hasty.Query(cql).SetHostID(host.String()).ExecContext(ctx); err != nil {
 			return fmt.Errorf("%s: %w", headline(cql), err)
 		}
 	}
+	if err := c.awaitAgreement(ctx, host.String()); err != nil {
+		return fmt.Errorf("define: %w", err)
+	}
 	return nil
+}
+
+// awaitAgreement waits until the nodes have the same schema, as that host knows it: the
+// one that ran a change is the first to know that others differ.
+func (c *Client) awaitAgreement(ctx context.Context, host string) error {
+	ctx, cancel := context.WithTimeout(ctx, agreementPatience)
+	defer cancel()
+	for {
+		versions := make(map[string]bool)
+		for _, table := range []string{"local", "peers_v2"} {
+			rows, err := c.QueryAt(ctx, host, "SELECT schema_version FROM system."+table)
+			if err != nil {
+				return err
+			}
+			for _, row := range rows {
+				versions[fmt.Sprint(row["schema_version"])] = true
+			}
+		}
+		if len(versions) == 1 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the nodes have %d versions of the schema: %w", len(versions), ctx.Err())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // Query runs one statement and returns all its rows, by column name, with the

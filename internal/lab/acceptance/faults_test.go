@@ -339,7 +339,7 @@ tables: [{name: data.plain}]
 			t.Logf("log of qosproxy:\n%s", data)
 		}
 	})
-	require.Eventually(t, func() bool { return p.address("grpc") != "" && p.address("admin") != "" }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return p.address("grpc") != "" && p.address("admin") != "" }, patience, 10*time.Millisecond)
 	p.grpc, p.admin = dial(t, p.address("grpc")), "http://"+p.address("admin")
 	return p
 }
@@ -378,7 +378,7 @@ func testStartsDown(t *testing.T, binary string, cluster *devcluster.Cluster) {
 	p := start(t, binary, cluster, "")
 	ready := func() (int, string) { return (&proxy{admin: p.admin}).get(t, "/readyz") }
 	require.Eventually(t, func() bool { code, why := ready(); return code == 503 && strings.Contains(why, "127.0.0.1:9042") },
-		20*time.Second, 100*time.Millisecond, "not ready, and says whom it tried")
+		patience, 100*time.Millisecond, "not ready, and says whom it tried")
 	code, _ := (&proxy{admin: p.admin}).get(t, "/livez")
 	assert.Equal(t, 200, code, "alive meanwhile")
 	_, err := p.grpc.BatchGet(t.Context(), &qosproxyv1.BatchGetRequest{Keyspace: "data", Table: "plain", Keys: []*qosproxyv1.Key{textKey("a")}})
@@ -389,6 +389,6 @@ func testStartsDown(t *testing.T, binary string, cluster *devcluster.Cluster) {
 		booting.Go(func() error { return n.Start(t.Context()) })
 	}
 	require.NoError(t, booting.Wait())
-	require.Eventually(t, func() bool { code, _ := ready(); return code == 200 }, time.Minute, 100*time.Millisecond, "ready once the cluster is")
+	require.Eventually(t, func() bool { code, _ := ready(); return code == 200 }, patience, 100*time.Millisecond, "ready once the cluster is")
 	p.stop(t)
 }

@@ -121,7 +121,7 @@ func superuser(t *testing.T, cluster *devcluster.Cluster) *cassandra.Client {
 		var err error
 		admin, err = cassandra.Connect(t.Context(), root)
 		require.NoError(c, err)
-	}, time.Minute, 200*time.Millisecond)
+	}, patience, 200*time.Millisecond)
 	t.Cleanup(admin.Close)
 	return admin
 }
@@ -202,7 +202,7 @@ func (p *proxy) readsOwnData(t *testing.T, want bool) {
 		return regexp.MustCompile(`(?m)^qosproxy_node_local_reads_total\{outcome="node_local"\} [1-9]`).MatchString(metrics)
 	}
 	if want {
-		assert.Eventually(t, local, 20*time.Second, 200*time.Millisecond, "the node answers from its own data")
+		assert.Eventually(t, local, patience, 200*time.Millisecond, "the node answers from its own data")
 		return
 	}
 	time.Sleep(3 * time.Second)

@@ -43,6 +43,10 @@ var factor = func() int {
 // included.
 const bootTimeout = 10 * time.Minute
 
+// patience is how long a test waits for what is no promise of the proxy's: a machine that
+// runs a cluster and the tests takes its time for it.
+const patience = time.Minute
+
 // boot starts a cluster that ends with the test, and a session to it.
 func boot(t *testing.T, cfg devcluster.Config) (*devcluster.Cluster, *cassandra.Client) {
 	t.Helper()
@@ -114,7 +118,7 @@ func serve(t *testing.T, cluster *devcluster.Cluster, yaml string) *proxy {
 		defer cancel()
 		require.NoError(t, p.Stop(ctx))
 	})
-	require.Eventually(t, func() bool { return p.NotReady() == "" }, 30*time.Second, 20*time.Millisecond, "the proxy becomes ready")
+	require.Eventually(t, func() bool { return p.NotReady() == "" }, patience, 20*time.Millisecond, "the proxy becomes ready")
 	p.http, p.admin = "http://"+p.Addr("http"), "http://"+p.Addr("admin")
 	p.grpc = dial(t, p.Addr("grpc"))
 	return p

@@ -117,7 +117,7 @@ func testOwnershipChanges(t *testing.T, p *proxy, cluster *devcluster.Cluster) {
 func (o *ownership) awaitNodeLocal(t *testing.T) {
 	t.Helper()
 	before := o.nodeLocal("node_local")
-	require.Eventually(t, func() bool { return o.nodeLocal("node_local") > before+20 }, 40*time.Second, 100*time.Millisecond,
+	require.Eventually(t, func() bool { return o.nodeLocal("node_local") > before+20 }, patience, 100*time.Millisecond,
 		"reads go at NODE_LOCAL")
 }
 

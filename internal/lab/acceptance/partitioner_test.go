@@ -29,7 +29,7 @@ func TestOtherPartitionersAreRefused(t *testing.T) {
 	require.NoError(t, p.Start(t.Context()))
 	defer func() { require.NoError(t, p.Stop(t.Context())) }()
 	const why = "the cluster does not use Murmur3Partitioner, the only one whose tokens are known: it uses org.apache.cassandra.dht.RandomPartitioner"
-	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Contains(c, p.NotReady(), why) }, 20*time.Second, 50*time.Millisecond)
+	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Contains(c, p.NotReady(), why) }, patience, 50*time.Millisecond)
 
 	said := complaints(t, build(t), yaml)
 	require.NotEmpty(t, said)

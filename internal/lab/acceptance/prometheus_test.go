@@ -70,7 +70,7 @@ scrape_configs: [{job_name: qosproxy, static_configs: [{targets: ["%s"]}]}]
 		}
 	})
 	p := &prometheus{url: "http://" + addr}
-	require.Eventually(t, func() bool { return len(p.query(t, "up == 1")) == 1 }, time.Minute, 200*time.Millisecond, "the proxy is scraped")
+	require.Eventually(t, func() bool { return len(p.query(t, "up == 1")) == 1 }, patience, 200*time.Millisecond, "the proxy is scraped")
 	return p
 }
 
@@ -117,7 +117,7 @@ func testPrometheus(t *testing.T, p *process, d *dataset, victim *devcluster.Nod
 			}
 			return false
 		}
-		assert.Eventually(t, known, 10*time.Second, 500*time.Millisecond, "a panel without data: %s: %v", q, values)
+		assert.Eventually(t, known, patience, 500*time.Millisecond, "a panel without data: %s: %v", q, values)
 	}
 	const out = `ALERTS{alertname="QosproxyHostOut",alertstate="firing"}`
 	assert.Empty(t, prom.query(t, out), "while all nodes are healthy")
@@ -125,13 +125,13 @@ func testPrometheus(t *testing.T, p *process, d *dataset, victim *devcluster.Nod
 	fired := assert.Eventually(t, func() bool {
 		run(t, p, d, time.Second)
 		return len(prom.query(t, out)) == 1
-	}, 40*time.Second, 100*time.Millisecond, "a frozen node fires the alert")
+	}, patience, 100*time.Millisecond, "a frozen node fires the alert")
 	require.NoError(t, victim.Resume())
 	if fired {
 		assert.Eventually(t, func() bool {
 			run(t, p, d, time.Second)
 			return len(prom.query(t, out)) == 0
-		}, time.Minute, 100*time.Millisecond, "and it resolves when the node is healthy")
+		}, patience, 100*time.Millisecond, "and it resolves when the node is healthy")
 	}
 }
 

@@ -16,10 +16,6 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
 )
 
-// seen is how long the proxy may take to see a change of the schema that the
-// cluster announces.
-const seen = 15 * time.Second
-
 // testSchemaChanges alters a table under load: lookups of other columns never
 // fail, and new tables and columns appear.
 func testSchemaChanges(t *testing.T, p *proxy, client *cassandra.Client) {
@@ -49,9 +45,9 @@ func testSchemaChanges(t *testing.T, p *proxy, client *cassandra.Client) {
 	}
 	for range 2 {
 		execute(t, client, "ALTER TABLE data.changing ADD extra int")
-		require.Eventually(t, func() bool { return strings.Contains(columns(), `"extra":null`) }, seen, 50*time.Millisecond, "the new column appears")
+		require.Eventually(t, func() bool { return strings.Contains(columns(), `"extra":null`) }, patience, 50*time.Millisecond, "the new column appears")
 		execute(t, client, "ALTER TABLE data.changing DROP extra")
-		require.Eventually(t, func() bool { c := columns(); return c != "" && !strings.Contains(c, "extra") }, seen, 50*time.Millisecond, "the dropped column goes")
+		require.Eventually(t, func() bool { c := columns(); return c != "" && !strings.Contains(c, "extra") }, patience, 50*time.Millisecond, "the dropped column goes")
 	}
 	stop()
 	load.Wait()
@@ -65,14 +61,14 @@ func testSchemaChanges(t *testing.T, p *proxy, client *cassandra.Client) {
 	}
 	assert.Equal(t, 404, status(), "a listed table that does not exist")
 	execute(t, client, "CREATE TABLE data.appearing (id int PRIMARY KEY)", "INSERT INTO data.appearing (id) VALUES (1)")
-	require.Eventually(t, func() bool { return status() == 200 }, seen, 50*time.Millisecond, "a created table is noticed")
+	require.Eventually(t, func() bool { return status() == 200 }, patience, 50*time.Millisecond, "a created table is noticed")
 	execute(t, client, "DROP TABLE data.appearing")
-	require.Eventually(t, func() bool { return status() == 404 }, seen, 50*time.Millisecond, "a dropped table is noticed")
+	require.Eventually(t, func() bool { return status() == 404 }, patience, 50*time.Millisecond, "a dropped table is noticed")
 	execute(t, client, "CREATE TABLE data.appearing (id int PRIMARY KEY, again text)", "INSERT INTO data.appearing (id, again) VALUES (1, 'x')")
 	require.Eventually(t, func() bool {
 		code, a, err := p.post(t.Context(), "data.appearing", `{"keys": [1]}`)
 		return err == nil && code == 200 && len(a.Results[0].Rows) == 1 && compact(t, string(a.Results[0].Rows[0])) == `{"id":1,"again":"x"}`
-	}, seen, 50*time.Millisecond, "the same name with another definition")
+	}, patience, 50*time.Millisecond, "the same name with another definition")
 }
 
 // testDeadline freezes every node but one: at the deadline of the client the keys
@@ -89,7 +85,7 @@ func testDeadline(t *testing.T, p *proxy, cluster *devcluster.Cluster) {
 		require.Eventually(t, func() bool {
 			code, a, err := p.post(t.Context(), "data.plain", `{"keys": ["key-000001","key-000002","key-000003","key-000004"], "timeout": "200ms"}`)
 			return err == nil && code == 200 && !a.Partial
-		}, 30*time.Second, 100*time.Millisecond, "the cluster recovers")
+		}, patience, 100*time.Millisecond, "the cluster recovers")
 	}()
 	keys := make([]string, 60)
 	for i := range keys {

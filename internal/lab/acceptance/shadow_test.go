@@ -273,7 +273,7 @@ func testShadow(t *testing.T, binary string, cluster *devcluster.Cluster, client
 		require.Eventually(t, func() bool {
 			_, metrics := p.get(t, "/metrics")
 			return strings.Contains(metrics, `qosproxy_shadow_lookups_total{outcome="same",table="data.plain"}`)
-		}, 10*time.Second, 50*time.Millisecond)
+		}, patience, 50*time.Millisecond)
 		_, metrics := p.get(t, "/metrics")
 		assert.NotContains(t, metrics, `outcome="different"`)
 		assert.NotContains(t, metrics, "qosproxy_shadow_differences_total{")

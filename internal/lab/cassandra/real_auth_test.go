@@ -45,7 +45,7 @@ func TestRealPasswordsDatacentersAndGuardrails(t *testing.T) {
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
 		admin, err = cassandra.Connect(ctx, root)
 		require.NoError(t, err)
-	}, 60*time.Second, 200*time.Millisecond, "the role cassandra is made some time after the start")
+	}, patience, 200*time.Millisecond, "the role cassandra is made some time after the start")
 	defer admin.Close()
 	for _, cql := range []string{
 		"CREATE ROLE reader WITH PASSWORD = 'secret' AND LOGIN = true",
@@ -71,7 +71,7 @@ func TestRealPasswordsDatacentersAndGuardrails(t *testing.T) {
 			c, err := cassandra.Open(t.Context(), cfg)
 			require.NoError(t, err)
 			defer c.Close()
-			assert.Eventually(t, func() bool { return containsAll(c.Status().Reason, want) }, 30*time.Second, 20*time.Millisecond)
+			assert.Eventually(t, func() bool { return containsAll(c.Status().Reason, want) }, patience, 20*time.Millisecond)
 			assert.Contains(t, c.Status().Reason, want)
 			if !cfg.Password.Empty() {
 				assert.NotContains(t, c.Status().Reason, cfg.Password.Reveal())
@@ -126,7 +126,7 @@ func TestRealPasswordsDatacentersAndGuardrails(t *testing.T) {
 		require.Eventually(t, func() bool {
 			_, err = read(t, c, executor.Query{Table: table, Columns: table.Columns}, hostOf(t, c, cluster.Nodes()[0]), keys[0])
 			return reason(err) == executor.ReasonInvalid
-		}, 30*time.Second, 100*time.Millisecond, "%v", err)
+		}, patience, 100*time.Millisecond, "%v", err)
 
 		found, err := cassandra.Inspect(t.Context(), cfg, []doctor.Question{{Keyspace: "test", Table: "t", Rows: 1}})
 		require.NoError(t, err)

@@ -78,7 +78,7 @@ func TestRealInspection(t *testing.T) {
 	assert.Empty(t, found.Tables[1].Lookups)
 	assert.Nil(t, found.Tables[2].Definition)
 	// The driver's goroutines linger for a moment.
-	require.Eventually(t, func() bool { err = goleak.Find(others); return err == nil }, 15*time.Second, 50*time.Millisecond, "%v", err)
+	require.Eventually(t, func() bool { err = goleak.Find(others); return err == nil }, patience, 50*time.Millisecond, "%v", err)
 
 	// A datacenter that does not exist leaves that of the contact points.
 	cfg.LocalDC = "elsewhere"

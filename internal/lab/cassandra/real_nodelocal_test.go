@@ -97,7 +97,7 @@ func TestRealNodeLocal(t *testing.T) {
 		}
 		return out
 	}
-	require.Eventually(t, func() bool { return allows() == [3]bool{true, true, false} }, 40*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return allows() == [3]bool{true, true, false} }, patience, 20*time.Millisecond)
 
 	t.Run("keys without rows are confirmed", func(t *testing.T) {
 		for _, host := range l.hosts[:2] {
@@ -200,7 +200,7 @@ func TestRealNodeLocal(t *testing.T) {
 	})
 	t.Run("a change of the schema is an event", func(t *testing.T) {
 		require.NoError(t, admin.Exec(t.Context(), "ALTER TABLE single.rows WITH comment = 'changed'"))
-		require.Eventually(t, func() bool { return allows() == [3]bool{} }, 30*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return allows() == [3]bool{} }, patience, time.Millisecond)
 	})
 }
 

@@ -54,7 +54,7 @@ func TestRealOwnData(t *testing.T) {
 	require.Eventually(t, func() bool {
 		allowed, why := c.OwnData(c.Ring(), table)
 		return why == quorum.None && len(allowed) == 3
-	}, 40*time.Second, 20*time.Millisecond)
+	}, patience, 20*time.Millisecond)
 	assert.Empty(t, c.OwnDataClosed())
 
 	// compare asks the first two hosts for a key.
@@ -110,5 +110,5 @@ func TestRealOwnData(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := read(hosts[0], "1")
 		return reason(err) == executor.ReasonRing
-	}, 30*time.Second, time.Millisecond, "a change of the schema is an event")
+	}, patience, time.Millisecond, "a change of the schema is an event")
 }

@@ -45,6 +45,10 @@ type sharedCluster struct {
 
 var shared sharedCluster
 
+// patience is how long a test waits for what is no promise of the client's: a machine that
+// runs a cluster and the tests takes its time for it.
+const patience = time.Minute
+
 // tombstoneLimit is how many tombstones a read on the shared cluster survives.
 const tombstoneLimit = 200
 
@@ -151,7 +155,7 @@ func open(t testing.TB, cfg cassandra.Config) *cassandra.Cluster {
 	c, err := cassandra.Open(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	ready(t, c, 30*time.Second)
+	ready(t, c, patience)
 	return c
 }
 

@@ -41,7 +41,7 @@ func TestRealRingFollowsNodesThatJoinAndLeave(t *testing.T) {
 	node, err := cluster.AddNode(t.Context(), devcluster.NodeConfig{DC: "dc1", Rack: "r1", JVMArgs: []string{"-Dcassandra.batchlog.replay_timeout_in_ms=1000"}})
 	require.NoError(t, err)
 	joined := time.Now()
-	require.Eventually(t, func() bool { return c.Ring().Len() == 4 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return c.Ring().Len() == 4 }, patience, 10*time.Millisecond)
 	t.Logf("the ring had the new node %v after it had joined", time.Since(joined))
 	host := hostOf(t, c, node)
 	var last error
@@ -49,12 +49,12 @@ func TestRealRingFollowsNodesThatJoinAndLeave(t *testing.T) {
 		var res []partition.Result
 		res, last = read(t, c, executor.Query{Table: table, Columns: columns(t, table, "v")}, host, textKey(t, "a"))
 		return last == nil && res[0].Status == partition.Found
-	}, 40*time.Second, 50*time.Millisecond, "%v", last)
+	}, patience, 50*time.Millisecond, "%v", last)
 	t.Logf("it was read from %v after it had joined", time.Since(joined))
 
 	require.NoError(t, cluster.Decommission(t.Context(), node))
 	gone := time.Now()
-	require.Eventually(t, func() bool { return c.Ring().Len() == 3 }, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return c.Ring().Len() == 3 }, patience, 10*time.Millisecond)
 	t.Logf("the ring was without it %v after it had left", time.Since(gone))
 	cancel()
 	wg.Wait()
@@ -77,5 +77,5 @@ func TestRealContactPointsDecideTheDatacenter(t *testing.T) {
 	defer wrong.Close()
 	require.Eventually(t, func() bool {
 		return containsAll(wrong.Status().Reason, `no contact point that answered is in datacenter "elsewhere"`, "check cassandra.local_dc")
-	}, 30*time.Second, 20*time.Millisecond, "%s", wrong.Status().Reason)
+	}, patience, 20*time.Millisecond, "%s", wrong.Status().Reason)
 }

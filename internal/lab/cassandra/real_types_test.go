@@ -77,7 +77,7 @@ func TestRealReadNeverReadsAnotherType(t *testing.T) {
 	require.Eventually(t, func() bool {
 		table, ok := other.Schema().Table("test", name)
 		return ok && table.ID != before.ID
-	}, 20*time.Second, 10*time.Millisecond, "the new definition comes by itself")
+	}, patience, 10*time.Millisecond, "the new definition comes by itself")
 	after := definition(t, other, name)
 
 	for i, h := range hosts {
