@@ -42,7 +42,8 @@ tables:
 // TestALostDatacenter freezes and kills one of two datacenters under load. No lookup is lost,
 // and all go back once it answers again. A proxy that does not fail over loses nearly all of them.
 func TestALostDatacenter(t *testing.T) {
-	cluster, _ := boot(t, devcluster.Config{Nodes: slices.Concat(nodes("dc1", 2, 1, 16), nodes("dc2", 2, 1, 16))})
+	cluster, client := boot(t, devcluster.Config{Nodes: slices.Concat(nodes("dc1", 2, 1, 1), nodes("dc2", 2, 1, 256))})
+	t.Run("placement is Cassandra's", func(t *testing.T) { comparePlacement(t, cluster, client, "dc1", "dc2") })
 	createTwice(t, cluster)
 	here := cluster.Nodes()[:2]
 	p, quorum, off := serve(t, cluster, fmt.Sprintf(twiceConfig, "auto")), serve(t, cluster, fmt.Sprintf(twiceConfig, "quorum")),

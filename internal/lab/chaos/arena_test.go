@@ -73,6 +73,7 @@ type arena struct {
 	tombs     bool                   // whether fillTombs has
 	most      float64                // what possible has found, lookups/s
 	static    bool                   // whether dynamic_snitch is off
+	stalls    *stallWatch
 }
 
 // subject is a proxy under test with a client.
@@ -123,7 +124,7 @@ func newArena(t *testing.T) *arena {
 	// Else the first node would write it, for ten seconds of CPU, whenever a scenario stops it, and
 	// all nodes would take twice as long to start.
 	require.NoError(t, site.Cluster.SaveArchive(ctx))
-	a := &arena{t: t, site: site, cluster: site.Cluster, data: map[int]*bench.Dataset{}, proxies: map[string]*subject{}}
+	a := &arena{t: t, site: site, cluster: site.Cluster, data: map[int]*bench.Dataset{}, proxies: map[string]*subject{}, stalls: watchStalls(ctx)}
 	for _, replication := range []int{1, 3} {
 		require.NoError(t, site.Load(ctx, products(fmt.Sprintf("chaos_rf%d", replication), "products", partitions()), replication))
 		a.data[replication] = site.Data
@@ -168,7 +169,7 @@ func (a *arena) warm() {
 	for good := 0; turns > 0 && good < warmInTurn; turns-- {
 		l := a.load(s, 5*time.Second)
 		a.t.Logf("warm-up: %s", l)
-		if l.Failed == 0 && l.P99 < 0.040 {
+		if inTime(l) {
 			good++
 			continue
 		}
@@ -219,10 +220,10 @@ func (a *arena) start(admission bool, replication int, settings []string, env ..
 	}
 	proxy, err := a.site.Start(context.WithoutCancel(a.t.Context()), yaml.String(), env...)
 	a.must(err)
-	inTime := func(o *bench.Open) { o.Timeout = deadline }
-	s := a.metered(proxy, a.site.Meter(proxy), all[0], inTime)
+	patient := func(o *bench.Open) { o.Timeout = deadline }
+	s := a.metered(proxy, a.site.Meter(proxy), all[0], patient)
 	for _, d := range all[1:] {
-		s.others = append(s.others, a.metered(proxy, a.site.Meter(proxy), d, inTime).driver)
+		s.others = append(s.others, a.metered(proxy, a.site.Meter(proxy), d, patient).driver)
 	}
 	a.proxies[name] = s
 	return s
@@ -312,6 +313,14 @@ func (a *arena) load(s *subject, length time.Duration) *Load {
 // loadAt loads all tables of a subject, each with its share of the rate.
 func (a *arena) loadAt(s *subject, load bench.Load, length time.Duration) *Load {
 	a.t.Helper()
+	begin := time.Now()
+	l := a.loadTables(s, load, length)
+	l.Stalls = a.stalls.since(begin)
+	return l
+}
+
+func (a *arena) loadTables(s *subject, load bench.Load, length time.Duration) *Load {
+	a.t.Helper()
 	if len(s.others) == 0 {
 		return NewLoad(a.round(s.driver, s.target, load, length))
 	}
@@ -340,6 +349,21 @@ func (a *arena) loadAt(s *subject, load bench.Load, length time.Duration) *Load 
 	}
 	return sum
 }
+
+// calm loads a proxy until it answers a stretch of two seconds in time, for a minute at most:
+// nodes and proxy have just started at times. The load before the fault shows whether it was
+// enough.
+func (a *arena) calm(s *subject) {
+	a.t.Helper()
+	for begin := time.Now(); time.Since(begin) < span(time.Minute); {
+		if inTime(a.load(s, 2*time.Second)) {
+			return
+		}
+	}
+}
+
+// inTime reports whether nodes answer so fast that they are warm.
+func inTime(l *Load) bool { return l.Failed == 0 && l.P99 < 0.040 }
 
 // round loads one table.
 func (a *arena) round(d *bench.Driver, target string, load bench.Load, length time.Duration) *report.Round {
@@ -501,6 +525,10 @@ func (a *arena) back(s *subject, n *devcluster.Node) time.Duration {
 // answered in full, how many of these within the deadline, which is an edge of the histogram, and
 // those that it has refused for load.
 type ended struct{ all, full, inTime, refused float64 }
+
+func (e ended) minus(o ended) ended {
+	return ended{e.all - o.all, e.full - o.full, e.inTime - o.inTime, e.refused - o.refused}
+}
 
 // ended counts those with the labels given, all at one moment: refusals go on when the load has
 // ended, and counted a moment later they would be more than all lookups.

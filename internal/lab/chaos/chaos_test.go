@@ -124,7 +124,7 @@ func (s *scenario) run(a *arena) Verdict {
 		a.t.Logf("try %d, %.0f s: %s", n+1, time.Since(began).Seconds(), o)
 		for _, l := range o.Loads {
 			if len(l.FailedAt) > 0 {
-				a.t.Logf("%s: lookups failed at %.1f s", l.Name, l.FailedAt)
+				a.t.Logf("%s: lookups failed at %.1f s; the load generator got no CPU at %v", l.Name, l.FailedAt, l.Stalls)
 			}
 		}
 	}

@@ -46,6 +46,7 @@ const trafficBack = "asked again after"
 // when it returns.
 func (a *arena) underFault(s *subject, safe bool, length time.Duration, fault func()) *Outcome {
 	o := &Outcome{}
+	a.calm(s)
 	o.load("before", a.load(s, restLength))
 	o.load("during", a.during(s, length, fault))
 	if !safe {

@@ -32,6 +32,9 @@ type Load struct {
 	// FailedAt is when the first that failed ended, in seconds since the load began, ascending; at
 	// most 20 of each table.
 	FailedAt []float64 `json:"failed_at,omitempty"`
+	// Stalls are when the load generator got no CPU for a while, likewise: what failed then may
+	// be the machine's fault. Those of several tries are not added up.
+	Stalls []Stall `json:"stalls,omitempty"`
 	// First are the sub-queries that were the first for their keys, Extra all others.
 	First float64 `json:"first_sub_queries"`
 	Extra float64 `json:"extra_sub_queries"`
@@ -46,6 +49,20 @@ type Load struct {
 	Tables []TableLoad `json:"tables,omitempty"`
 
 	samples []report.Sample
+}
+
+// Stall is a time in which the load generator got no CPU.
+type Stall struct {
+	// At is when it ended, in seconds since the load began; Seconds is how long it was.
+	At      float64 `json:"at"`
+	Seconds float64 `json:"seconds"`
+	// Stolen are the seconds of CPU time of this machine that its host gave to others
+	// meanwhile, in steps of a hundredth.
+	Stolen float64 `json:"stolen,omitempty"`
+}
+
+func (s Stall) String() string {
+	return fmt.Sprintf("%.1f s for %.0f ms (stolen %.0f ms)", s.At, s.Seconds*1e3, s.Stolen*1e3)
 }
 
 // TableLoad is what lookups of one table have seen.

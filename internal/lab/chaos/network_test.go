@@ -212,6 +212,7 @@ func (a *arena) delayed(replication int, settings [][]string, nodes ...*devclust
 		defer func() { a.must(s.proxy.Stop()) }()
 		subjects = append(subjects, s)
 	}
+	a.calm(subjects[0])
 	o.load("before", a.load(subjects[0], span(8*time.Second)))
 	if len(subjects) > 1 {
 		a.load(subjects[1], 2*time.Second)

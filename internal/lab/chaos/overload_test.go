@@ -4,6 +4,8 @@ package chaos
 
 import (
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/qosproxy/qosproxy/internal/lab/bench"
@@ -22,10 +24,33 @@ func (s *served) admitted() float64 { return s.all - s.refused }
 // serve loads a proxy and counts.
 func (a *arena) serve(s *subject, load bench.Load, length time.Duration) *served {
 	before := a.ended(s)
+	over := make(chan struct{})
+	var log sync.WaitGroup
+	log.Go(func() { a.followEnded(s, over) })
 	l := a.loadAt(s, load, length)
-	after := a.ended(s)
+	close(over)
+	log.Wait()
+	got := a.ended(s).minus(before)
 	a.t.Logf("%s", l)
-	return &served{ended{after.all - before.all, after.full - before.full, after.inTime - before.inTime, after.refused - before.refused}, max(l.Seconds, 1)}
+	return &served{got, max(l.Seconds, 1)}
+}
+
+// followEnded logs once a second what a proxy has made of the lookups, so that a failure can be
+// read.
+func (a *arena) followEnded(s *subject, over <-chan struct{}) {
+	var seen []string
+	for last := a.ended(s); ; {
+		select {
+		case <-over:
+			a.t.Logf("in time/not refused, and the limit of keys, by second: %s", strings.Join(seen, " "))
+			return
+		case <-time.After(time.Second):
+		}
+		now := a.ended(s)
+		got := now.minus(last)
+		last = now
+		seen = append(seen, fmt.Sprintf("%.0f/%.0f:%.0f", got.inTime, got.all-got.refused, a.sum(s, "qosproxy_admission_limit_keys")))
+	}
 }
 
 // nodeShare is the share of a CPU that each node has, and gets, while the possible load
