@@ -181,11 +181,10 @@ func (c *Controller) Admit(ask Ask) (*Permit, error) {
 	return p, nil
 }
 
-// checks are in the order of the reasons. What takes something comes last: the memory, and then
-// in refuse the rate.
+// checks are in the order of the reasons. The memory comes last: others may have to give it up.
 var checks = []func(*Controller, *Permit) *Refusal{
 	(*Controller).checkConcurrency, (*Controller).checkLadder, (*Controller).checkDeadline,
-	(*Controller).checkOverload, (*Controller).checkMemory,
+	(*Controller).checkOverload, (*Controller).checkRate, (*Controller).checkMemory,
 }
 
 // refuse returns the first reason not to start a lookup, nil if there is none.
@@ -195,11 +194,8 @@ func (c *Controller) refuse(p *Permit) *Refusal {
 			return r
 		}
 	}
-	r := p.client.checkRate(p.ask.Keys, p.began)
-	if r != nil {
-		c.memory.Release(p.memory)
-	}
-	return r
+	p.client.spend(p.ask.Keys, p.began)
+	return nil
 }
 
 // advance brings what depends on time up to date.

@@ -63,25 +63,31 @@ func (c *Controller) checkConcurrency(p *Permit) *Refusal {
 	return nil
 }
 
-// checkRate takes keys from the bucket, or refuses them. A lookup of more keys than the bucket
-// holds passes when it is full, and the rest is missing from the next: otherwise it could never
-// pass.
-func (cl *client) checkRate(keys int, now time.Time) *Refusal {
+// checkRate refuses keys that the bucket lacks. A lookup of more keys than the bucket holds passes
+// when it is full: otherwise it could never pass.
+func (c *Controller) checkRate(p *Permit) *Refusal {
+	cl := p.client
 	if cl.bucket == nil {
 		return nil
 	}
-	burst := cl.bucket.Burst()
-	first := cl.bucket.ReserveN(now, min(keys, burst))
-	if wait := first.DelayFrom(now); wait > 0 {
-		first.CancelAt(now)
-		return &Refusal{ReasonRate, wait, fmt.Sprintf(
-			"client %s has asked for more than its %g keys a second; ask for these again in %s",
-			cl.who.Name, cl.who.KeysPerSecond, wait.Round(time.Millisecond))}
+	missing := float64(min(p.ask.Keys, cl.bucket.Burst())) - cl.bucket.TokensAt(p.began)
+	wait := time.Duration(missing / float64(cl.bucket.Limit()) * float64(time.Second))
+	if wait <= 0 {
+		return nil
 	}
-	for keys -= burst; keys > 0; keys -= burst {
+	return &Refusal{ReasonRate, wait, fmt.Sprintf(
+		"client %s has asked for more than its %g keys a second; ask for these again in %s",
+		cl.who.Name, cl.who.KeysPerSecond, wait.Round(time.Millisecond))}
+}
+
+// spend takes keys from the bucket. What they are more than it holds is missing from the next.
+func (cl *client) spend(keys int, now time.Time) {
+	if cl.bucket == nil {
+		return
+	}
+	for burst := cl.bucket.Burst(); keys > 0; keys -= burst {
 		cl.bucket.ReserveN(now, min(keys, burst))
 	}
-	return nil
 }
 
 // recent is the usage as of now.

@@ -9,6 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/memory"
 )
 
 const mib = 1 << 20
@@ -53,6 +56,40 @@ func TestAnswersAreHeldToTheirMemory(t *testing.T) {
 				p.Release(Outcome{Answered: 50, Bytes: 4 * mib})
 			}
 			assert.Equal(t, int64(3*mib/2), c.Status().MemoryBytes, "that of the small one")
+		})
+	}
+}
+
+// TestAClientBeyondItsRateTakesNoMemoryFromOthers has a request that is being received fill the
+// budget: a lookup that finds no room for its answer ends that, unless its client may not ask.
+func TestAClientBeyondItsRateTakesNoMemoryFromOthers(t *testing.T) {
+	for name, pace := range map[string]float64{"beyond": 1, "control: within": 1000} {
+		t.Run(name, func(t *testing.T) {
+			budget := memory.New(100 * mib)
+			c := newController(t, func(cfg *Config) { cfg.Limits.MaxMemory, cfg.Memory = 100*mib, budget })
+			p, err := c.Admit(Ask{Table: shop, Keys: 1})
+			require.NoError(t, err)
+			p.Release(Outcome{Answered: 1, Bytes: mib})
+			_, err = c.Admit(Ask{Table: shop, Keys: 1})
+			require.NoError(t, err)
+
+			peer := budget.Peer(func() {})
+			_, err = peer.Begin(func() {})
+			require.NoError(t, err)
+			peer.Received(96 * mib)
+			who := &identity.Client{Name: "metered", KeysPerSecond: pace, BurstKeys: 1}
+			_, err = c.Admit(Ask{Client: who, Table: shop, Keys: 1, MostBytes: 1})
+			require.NoError(t, err)
+			time.Sleep(2 * time.Millisecond)
+			_, err = c.Admit(Ask{Client: who, Table: shop, Keys: 1}) // 3 MiB, and 1 MiB is free
+			evicted := budget.Usage().Evicted[memory.Full]
+			if pace > 1 {
+				require.NoError(t, err)
+				assert.Equal(t, int64(1), evicted)
+				return
+			}
+			assert.Equal(t, ReasonRate, refusal(t, err).Reason)
+			assert.Zero(t, evicted)
 		})
 	}
 }

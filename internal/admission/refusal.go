@@ -15,8 +15,8 @@ const (
 	ReasonLadder      Reason = "ladder"             // this priority gives way while the table is late
 	ReasonDeadline    Reason = "deadline"           // lookups of the table need longer than is left
 	ReasonOverload    Reason = "overload"           // the hosts do not keep up with what is in-flight
-	ReasonMemory      Reason = "memory"             // requests and answers take all that they may
 	ReasonRate        Reason = "client_rate"        // the client has used up its keys per second
+	ReasonMemory      Reason = "memory"             // requests and answers take all that they may
 )
 
 // every has all of them, with what clients are told.
@@ -25,8 +25,8 @@ var every = map[Reason]reasons.Reason{
 	ReasonLadder:      reasons.BrownOut,
 	ReasonDeadline:    reasons.DeadlineTooShort,
 	ReasonOverload:    reasons.Overload,
-	ReasonMemory:      reasons.Memory,
 	ReasonRate:        reasons.ClientRate,
+	ReasonMemory:      reasons.Memory,
 }
 
 // retries are when to ask again after a refusal for load, by priority: the low ones leave what
