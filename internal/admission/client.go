@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -78,6 +79,29 @@ func (c *Controller) checkRate(p *Permit) *Refusal {
 	return &Refusal{ReasonRate, wait, fmt.Sprintf(
 		"client %s has asked for more than its %g keys a second; ask for these again in %s",
 		cl.who.Name, cl.who.KeysPerSecond, wait.Round(time.Millisecond))}
+}
+
+// Charge takes keys from the share of a client for a question that asks no host: whoever explains
+// lookups in place of making them takes as much of the proxy. The error is a *Refusal. A nil client
+// is identity.Anonymous; a nil Controller refuses nothing.
+func (c *Controller) Charge(who *identity.Client, keys int) error {
+	if c == nil {
+		return nil
+	}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.limits.Enabled {
+		return nil
+	}
+	who = cmp.Or(who, identity.Anonymous)
+	p := &Permit{client: c.client(who, now), ask: Ask{Keys: keys}, began: now}
+	if r := c.checkRate(p); r != nil {
+		c.shed(who, classOf(who.Priority), r)
+		return r
+	}
+	p.client.spend(keys, now)
+	return nil
 }
 
 // spend takes keys from the bucket. What they are more than it holds is missing from the next.

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
@@ -90,6 +94,41 @@ func TestARefusedLookupAnswersEveryKeyWithShed(t *testing.T) {
 			assert.Equal(t, "RESOURCE_EXHAUSTED", d.observed.last())
 			assert.Equal(t, reasons.Overload, d.observed.why, "as observers see it")
 			assert.Equal(t, 2, d.observed.resp.Stats.Refused)
+		})
+	}
+}
+
+// TestExplanationsCountForTheShareOfAClient has a client explain as many keys as it may ask for.
+func TestExplanationsCountForTheShareOfAClient(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte(strings.Repeat("a", 20)), 0o600))
+	for name, burst := range map[string]int{"as many as it may": 4, "control: fewer": 1000} {
+		t.Run(name, func(t *testing.T) {
+			clients := identity.NewRegistry(nil, nil)
+			require.NoError(t, clients.Replace([]identity.Member{{TokenFile: token, Client: identity.Client{
+				Name: "metered", KeysPerSecond: 0.001, BurstKeys: burst, Access: identity.NewAccess([]identity.Grant{{Keyspace: "ks", Table: "products"}}),
+			}}}))
+			d := open(t, Deps{Clients: clients, Admission: controller(t, 0), Lookup: &fake{tables: []*lookup.Table{products(t)},
+				explain: func(context.Context, *lookup.Request) (*lookup.Plan, error) { return &lookup.Plan{}, nil }}})
+			bearer := "Bearer " + strings.Repeat("a", 20)
+			ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", bearer)
+			byHTTP := func() int {
+				return do(d.http.Handler, http.MethodPost, "/v1/ks/products:explain", `{"keys":["a","b"]}`, "Authorization", bearer).Code
+			}
+			byGRPC := func() error {
+				_, err := d.rpc.Explain(ctx, &qosproxyv1.ExplainRequest{Keyspace: "ks", Table: "products",
+					Keys: []*qosproxyv1.Key{key(text("a")), key(text("b"))}})
+				return err
+			}
+			assert.Equal(t, http.StatusOK, byHTTP())
+			require.NoError(t, byGRPC())
+			if burst > 4 {
+				assert.Equal(t, http.StatusOK, byHTTP())
+				assert.NoError(t, byGRPC())
+				return
+			}
+			assert.Equal(t, http.StatusTooManyRequests, byHTTP())
+			assert.Equal(t, codes.ResourceExhausted, status.Code(byGRPC()))
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
+	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
@@ -186,15 +187,23 @@ func (g *grpcService) Explain(ctx context.Context, in *qosproxyv1.ExplainRequest
 	if err != nil {
 		return nil, grpcError(ctx, err)
 	}
-	plan, err := g.server.deps.Lookup.Explain(ctx, req)
+	plan, err := g.server.explain(ctx, req)
 	if err != nil {
 		return nil, grpcError(ctx, err)
 	}
-	out, err := planOf(plan)
-	if err != nil {
-		return nil, grpcError(ctx, err)
+	return &qosproxyv1.ExplainResponse{Plan: plan}, nil
+}
+
+// explain returns the plan of a lookup, which counts for the share of its client.
+func (s *Server) explain(ctx context.Context, req *lookup.Request) (*qosproxyv1.Plan, error) {
+	if err := s.deps.Admission.Charge(identity.FromContext(ctx), len(req.Keys)); err != nil {
+		return nil, err
 	}
-	return &qosproxyv1.ExplainResponse{Plan: out}, nil
+	plan, err := s.deps.Lookup.Explain(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return planOf(plan)
 }
 
 // notReady says that there is no ring yet. The reason is for operators, at the admin

@@ -156,18 +156,13 @@ func (s *Server) serveExplain(w http.ResponseWriter, r *http.Request, keyspace, 
 		writeError(w, errorOf(r, err))
 		return
 	}
-	plan, err := s.deps.Lookup.Explain(r.Context(), req)
-	if err != nil {
-		writeError(w, errorOf(r, err))
-		return
-	}
-	out, err := planOf(plan)
+	plan, err := s.explain(r.Context(), req)
 	if err != nil {
 		writeError(w, errorOf(r, err))
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	writeValue(w, http.StatusOK, explain.NewPlan(out))
+	writeValue(w, http.StatusOK, explain.NewPlan(plan))
 }
 
 // readBody reads the body of a request within its limit.
