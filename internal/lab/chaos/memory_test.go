@@ -90,8 +90,12 @@ var memory = scenario{
 			a.duringAt(small, smallLoad, 0, crowd)
 		}
 		watch := watchPeak(owned.proxy.PID())
+		spent := a.sum(owned, "process_cpu_seconds_total")
 		l := a.duringAt(small, smallLoad, 0, crowd)
 		peak := watch()
+		if safe {
+			a.t.Logf("the proxy spent %.1f s of CPU in %.0f s", a.sum(owned, "process_cpu_seconds_total")-spent, l.Seconds)
+		}
 		if !safe {
 			// The nodes do not survive that.
 			defer a.restart()
