@@ -124,6 +124,13 @@ func TestConcurrentLookupsLeaveNothingBehind(t *testing.T) {
 	assert.True(t, empty(c))
 }
 
+func TestATinyRateIsARate(t *testing.T) {
+	c := newController(t, nil)
+	who := &identity.Client{Name: "metered", KeysPerSecond: 1e-15, BurstKeys: 1}
+	require.NoError(t, c.Charge(who, 1))
+	assert.Equal(t, ReasonRate, refusal(t, c.Charge(who, 1)).Reason)
+}
+
 func TestAClientIsHeldToItsKeysPerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newController(t, nil)

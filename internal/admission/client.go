@@ -72,7 +72,8 @@ func (c *Controller) checkRate(p *Permit) *Refusal {
 		return nil
 	}
 	missing := float64(min(p.ask.Keys, cl.bucket.Burst())) - cl.bucket.TokensAt(p.began)
-	wait := time.Duration(missing / float64(cl.bucket.Limit()) * float64(time.Second))
+	// Of a tiny rate, more than a Duration can hold.
+	wait := time.Duration(min(missing/float64(cl.bucket.Limit()), math.MaxInt32) * float64(time.Second))
 	if wait <= 0 {
 		return nil
 	}
