@@ -47,8 +47,12 @@ type load struct {
 	useful          bool
 	// changed is when the limit was last lowered at once: what began before says nothing about it.
 	changed time.Time
-	// refused is when a lookup last found no room.
+	// refused is when a lookup last found no room, and turned how many did since the last sample.
 	refused time.Time
+	turned  int
+	// demand is the most lookups a second that were asked for while the limit stood, since it was
+	// lowered or was of use to a probe.
+	demand float64
 	// hold is how long the limit stands where ranks need it not: 10 s, doubled each time that it
 	// is lowered again before nothing is refused. After it did not help, until is when that may be.
 	hold  time.Duration
@@ -129,12 +133,14 @@ func (l *load) check(now time.Time) {
 	if s.lookups > 0 {
 		l.decide(s, now)
 	}
-	l.sample = sample{begin: now, ratios: s.ratios[:0]}
+	l.sample, l.turned = sample{begin: now, ratios: s.ratios[:0]}, 0
 }
 
 // decide sets the limit by a sample.
 func (l *load) decide(s *sample, now time.Time) {
 	share, recent := s.share(), l.recent.sum(shortWindow, now)
+	rate := float64(s.lookups+l.turned) / now.Sub(s.begin).Seconds()
+	l.demand = max(l.demand, rate)
 	switch {
 	case l.lowered.IsZero():
 		if s.lookups >= enough && s.collapsed() && now.After(l.until) && s.overloaded(&recent) {
@@ -142,12 +148,15 @@ func (l *load) decide(s *sample, now time.Time) {
 				l.hold = 0
 			}
 			l.lowered, l.helped, l.refused, l.before, l.useful = now, now, now, share, false
+			l.demand = 0
 			l.hold = min(max(2*l.hold, shortWindow*time.Second), longestHold)
 			l.set(cmp.Or(recent.usual(), float64(l.inflight)/2), now)
 		}
 		return
-	case now.Sub(l.lowered) >= l.hold && s.alone():
-		l.probe(s, now)
+	case (l.former != 0 || now.Sub(l.lowered) >= l.hold || rate < l.demand/2) && s.alone():
+		if l.probe(s, now); l.former == 0 {
+			l.demand = rate
+		}
 		return
 	case 2*share <= l.before:
 		l.helped, l.useful = now, true
@@ -173,7 +182,9 @@ func (l *load) probe(s *sample, now time.Time) {
 		l.limit = l.within(probeStep * l.limit)
 		return
 	}
-	l.lowered, l.helped, l.hold = now, now, min(2*l.hold, longestHold)
+	if l.helped = now; now.Sub(l.lowered) >= l.hold {
+		l.lowered, l.hold = now, min(2*l.hold, longestHold)
+	}
 	l.set(l.former, now)
 	l.former = 0
 }
@@ -218,5 +229,6 @@ func (l *load) fits(rank int, now time.Time) bool {
 		return true
 	}
 	l.refused = now
+	l.turned++
 	return false
 }

@@ -121,7 +121,7 @@ func TestTenfoldOverloadKeepsItsGoodput(t *testing.T) {
 					s := newSim(t, change)
 					during := between(s.run(15*second, caller{who: who, keys: keys, rate: func(at time.Duration) float64 {
 						if at < 5*second {
-							return 0.5 * full
+							return 0.6 * full
 						}
 						return 10 * full
 					}}), 5*second, 15*second)
@@ -157,7 +157,7 @@ func TestRecoversFromOverload(t *testing.T) {
 			if at < 30*second {
 				return 3 * full
 			}
-			return 0.7 * full
+			return 0.6 * full
 		}})
 		for at := 30 * second; at < 35*second; at += second {
 			t.Logf("in time in second %s: %.4f", at, inSLA(between(all, at, at+second)))
@@ -165,6 +165,28 @@ func TestRecoversFromOverload(t *testing.T) {
 		after := between(all, 32*second, 50*second)
 		t.Logf("in time then: %.4f", inSLA(after))
 		return inSLA(after) >= 0.995 && inSLA(between(all, 0, 30*second)) > 0.25
+	})
+}
+
+// TestALimitEndsWithALongOverload is of a limit that has stood several probes, on hosts where a
+// lookup takes 25 ms besides at random: without load the slowest come near the target, so that the
+// limit is at its least, which is too little for what the load falls to.
+func TestALimitEndsWithALongOverload(t *testing.T) {
+	long(t)
+	bubble(t, noLimit, func(t *testing.T, change configured) bool {
+		full := capacity(50) / 4
+		s := newSim(t, change)
+		s.slow, s.tail = 4, 25*time.Millisecond
+		all := s.run(70*second, caller{who: service, keys: 50, rate: func(at time.Duration) float64 {
+			if at < 40*second {
+				return 4 * full
+			}
+			return 0.5 * full
+		}})
+		after := between(all, 43*second, 70*second)
+		_, shed := count(after)
+		t.Logf("in time during %.4f, after %.4f, refused %d of %d", inSLA(between(all, 0, 40*second)), inSLA(after), shed, len(after))
+		return shed*100 <= len(after) && inSLA(between(all, 0, 40*second)) > 0.05
 	})
 }
 
@@ -178,7 +200,7 @@ func TestOverloadInWavesKeepsItsGoodput(t *testing.T) {
 			if at/(3*second)%3 == 2 {
 				return 10 * full
 			}
-			return 0.7 * full
+			return 0.6 * full
 		}})
 		held := true
 		for at := 6 * second; at < 27*second; at += 9 * second {

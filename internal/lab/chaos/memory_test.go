@@ -94,7 +94,7 @@ var memory = scenario{
 		l := a.duringAt(small, smallLoad, 0, crowd)
 		peak := watch()
 		if safe {
-			a.t.Logf("the proxy spent %.1f s of CPU in %.0f s", a.sum(owned, "process_cpu_seconds_total")-spent, l.Seconds)
+			a.t.Logf("the proxy spent %.1f s of CPU in %.0f s; statuses of the large: %v", a.sum(owned, "process_cpu_seconds_total")-spent, l.Seconds, statuses)
 		}
 		if !safe {
 			// The nodes do not survive that.
@@ -126,8 +126,13 @@ var memory = scenario{
 	},
 }
 
+// longestPause is how long a caller of flood waits at most.
+const longestPause = 8 * time.Second
+
 // flood has so many callers look one key of a dataset up each, over and over, and
-// returns how often each status came; error is for what was no answer.
+// returns how often each status came; error is for what was no answer. Who is refused waits a
+// second, as Retry-After says, and twice as long each time that it is refused again, as clients
+// do: a thousand that come back every second take the CPU that the nodes need.
 func (a *arena) flood(s *subject, d *bench.Dataset, callers int, length time.Duration) map[string]int64 {
 	ctx, cancel := context.WithTimeout(a.t.Context(), length)
 	defer cancel()
@@ -137,7 +142,7 @@ func (a *arena) flood(s *subject, d *bench.Dataset, callers int, length time.Dur
 	for i := range callers {
 		all.Go(func() {
 			body := fmt.Sprintf(`{"keys":["id-%07d"]}`, i%d.Profile.Partitions)
-			for ctx.Err() == nil {
+			for pause := time.Second; ctx.Err() == nil; {
 				status := "error"
 				got, err := ask(ctx, s, d.Profile.Keyspace+"."+d.Profile.Table, "batchGet", body)
 				switch {
@@ -149,9 +154,15 @@ func (a *arena) flood(s *subject, d *bench.Dataset, callers int, length time.Dur
 				mu.Lock()
 				statuses[status]++
 				mu.Unlock()
-				if status != "TOO_LARGE" {
-					time.Sleep(time.Second) // as Retry-After says
+				if status == "TOO_LARGE" {
+					pause = time.Second
+					continue
 				}
+				select {
+				case <-ctx.Done():
+				case <-time.After(pause):
+				}
+				pause = min(2*pause, longestPause)
 			}
 		})
 	}

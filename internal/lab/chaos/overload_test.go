@@ -133,10 +133,14 @@ func admitted(times float64) string {
 	return fmt.Sprintf("not in time under %.0f ×, of what was not refused", times)
 }
 
-const afterwards = "not in time 5 s after, at 0.6 ×"
+// afterLoad is what part of the possible is asked for afterwards. The possible is the best that
+// the nodes have shown: at 0.6 of it they were by themselves late for 1 to 4 %.
+const afterLoad = 0.4
+
+var afterwards = fmt.Sprintf("not in time 5 s after, at %g ×", afterLoad)
 
 var overload = scenario{
-	name: "overload", fault: "5 × the possible load for 12 s, 3 × for 12 s, then 0.6 ×", without: "admission.enabled false",
+	name: "overload", fault: "5 × the possible load for 20 s, 3 × for 20 s, then 0.4 ×", without: "admission.enabled false",
 	promise: "goodput ≥ 90 % of the possible; ≥ 92 % of what is not refused in time; ≥ 99 % in time 5 s after",
 	rely:    "Under any load as much is answered in time as without it; the rest is refused at once, and what is not refused is in time.",
 	measure: func(a *arena, safe bool) *Outcome {
@@ -150,13 +154,13 @@ var overload = scenario{
 		peak := a.peak()
 		o.figure(Least, "possible", peak, "lookups/s")
 		for _, times := range overloads {
-			got := a.serve(s, bench.Load{Rate: times * peak}, span(12*time.Second))
+			got := a.serve(s, bench.Load{Rate: times * peak}, span(20*time.Second))
 			o.share(goodput(times), got.inTime, peak*got.seconds)
 			o.share(admitted(times), got.admitted()-got.inTime, got.admitted())
 			o.share(fmt.Sprintf("refused under %.0f ×", times), got.refused, got.all)
 		}
-		a.loadAt(s, bench.Load{Rate: 0.6 * peak}, 5*time.Second)
-		after := a.serve(s, bench.Load{Rate: 0.6 * peak}, span(10*time.Second))
+		a.loadAt(s, bench.Load{Rate: afterLoad * peak}, 5*time.Second)
+		after := a.serve(s, bench.Load{Rate: afterLoad * peak}, span(10*time.Second))
 		o.share(afterwards, after.all-after.inTime, after.all)
 		lift()
 		a.back(a.subject(3), a.node(3))
