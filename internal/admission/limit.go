@@ -200,6 +200,16 @@ func (l *load) steer(s *sample, now time.Time) {
 	}
 }
 
+// outranked reports whether a higher priority than that of p has asked of late.
+func (l *load) outranked(p *Permit) bool {
+	for _, at := range l.asked[:2*p.class] {
+		if p.began.Sub(at) < usageMemory {
+			return true
+		}
+	}
+	return false
+}
+
 // set lowers the limit at once.
 func (l *load) set(limit float64, now time.Time) {
 	l.limit, l.changed = l.within(limit), now

@@ -10,6 +10,9 @@ const (
 	// largeShare is the part of the memory that large lookups may fill. Those are small of which
 	// four fit into the rest.
 	largeShare = 0.75
+	// lowerShare is largeShare of the lookups of a priority while a higher one asks: the hosts read
+	// as many large answers at a time as there is memory for.
+	lowerShare = largeShare / 2
 	// upWeight is the weight of one lookup in the moving average of what is more than thought,
 	// and downWeight of what is less: that is believed later.
 	upWeight, downWeight = 1.0 / 4, 1.0 / 16
@@ -83,7 +86,9 @@ func (c *Controller) checkMemory(p *Permit) *Refusal {
 	}
 	bytes, share := p.copies()*p.bytes(), 1.0
 	if float64(bytes) > float64(c.limits.MaxMemory)*(1-largeShare)/4 {
-		share = largeShare
+		if share = largeShare; c.load.outranked(p) {
+			share = lowerShare
+		}
 	}
 	if c.memory.Hold(bytes, share) {
 		p.memory = bytes

@@ -60,6 +60,45 @@ func TestAnswersAreHeldToTheirMemory(t *testing.T) {
 	}
 }
 
+// TestLargeAnswersOfALowPriorityLeaveAHigherOneRoom counts the large lookups that are let in beside
+// a small one of a higher priority, or of the same.
+func TestLargeAnswersOfALowPriorityLeaveAHigherOneRoom(t *testing.T) {
+	for name, test := range map[string]struct {
+		beside *identity.Client
+		pause  time.Duration
+		want   int
+	}{
+		"beside interactive":          {person, 0, 3},
+		"beside standard":             {service, 0, 3},
+		"beside batch":                {job, 0, 6},
+		"two seconds after the last":  {person, usageMemory, 6},
+		"just before the two seconds": {person, usageMemory - time.Millisecond, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				// Each answer is 4 MiB, three times.
+				c := newController(t, func(cfg *Config) { cfg.Limits.MaxMemory = 100 * mib })
+				p, err := c.Admit(Ask{Client: job, Table: shop, Keys: 1})
+				require.NoError(t, err)
+				p.Release(Outcome{Answered: 1, Bytes: mib})
+				p, err = c.Admit(Ask{Client: test.beside, Table: shop, Keys: 1, MostBytes: 1})
+				require.NoError(t, err)
+				p.Release(Outcome{Answered: 1, Bytes: 1})
+				time.Sleep(test.pause)
+				large := 0
+				for range 20 {
+					if _, err := c.Admit(Ask{Client: job, Table: shop, Keys: 50, MostBytes: 4 * mib}); err == nil {
+						large++
+					} else {
+						assert.Equal(t, ReasonMemory, refusal(t, err).Reason)
+					}
+				}
+				assert.Equal(t, test.want, large)
+			})
+		})
+	}
+}
+
 // TestAClientBeyondItsRateTakesNoMemoryFromOthers has a request that is being received fill the
 // budget: a lookup that finds no room for its answer ends that, unless its client may not ask.
 func TestAClientBeyondItsRateTakesNoMemoryFromOthers(t *testing.T) {
