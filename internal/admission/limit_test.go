@@ -168,6 +168,20 @@ func TestRecoversFromOverload(t *testing.T) {
 	})
 }
 
+// TestOverloadOfHostsThatVaryKeepsItsGoodput is of lookups that take 25 ms besides at random, so
+// that the slowest of the SLO take 75 of 125 ms without any load.
+func TestOverloadOfHostsThatVaryKeepsItsGoodput(t *testing.T) {
+	long(t)
+	bubble(t, noLimit, func(t *testing.T, change configured) bool {
+		s := newSim(t, change)
+		s.tail = 25 * time.Millisecond
+		all := between(s.run(30*second, caller{who: service, keys: 50, rate: steady(5 * capacity(50))}), 2*second, 30*second)
+		good, _ := count(all)
+		t.Logf("goodput %.0f of %.0f/s, %.4f of the admitted in time", float64(good)/28, capacity(50), admitted(all))
+		return float64(good)/28 >= 0.9*capacity(50) && admitted(all) >= 0.95
+	})
+}
+
 // TestALimitEndsWithALongOverload is of a limit that has stood several probes, on hosts where a
 // lookup takes 25 ms besides at random: without load the slowest come near the target, so that the
 // limit is at its least, which is too little for what the load falls to.
