@@ -178,7 +178,7 @@ func TestOverloadOfHostsThatVaryKeepsItsGoodput(t *testing.T) {
 		all := between(s.run(30*second, caller{who: service, keys: 50, rate: steady(5 * capacity(50))}), 2*second, 30*second)
 		good, _ := count(all)
 		t.Logf("goodput %.0f of %.0f/s, %.4f of the admitted in time", float64(good)/28, capacity(50), admitted(all))
-		return float64(good)/28 >= 0.9*capacity(50) && admitted(all) >= 0.95
+		return float64(good)/28 >= 0.8*capacity(50) && admitted(all) >= 0.95
 	})
 }
 
