@@ -5,6 +5,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
@@ -131,8 +132,9 @@ const longestPause = 8 * time.Second
 
 // flood has so many callers look one key of a dataset up each, over and over, and
 // returns how often each status came; error is for what was no answer. Who is refused waits a
-// second, as Retry-After says, and twice as long each time that it is refused again, as clients
-// do: a thousand that come back every second take the CPU that the nodes need.
+// second, as Retry-After says, and twice as long each time that it is refused again, by half more or
+// less at random, as clients do: a thousand that come back at one moment take the CPU that the
+// nodes need.
 func (a *arena) flood(s *subject, d *bench.Dataset, callers int, length time.Duration) map[string]int64 {
 	ctx, cancel := context.WithTimeout(a.t.Context(), length)
 	defer cancel()
@@ -160,7 +162,7 @@ func (a *arena) flood(s *subject, d *bench.Dataset, callers int, length time.Dur
 				}
 				select {
 				case <-ctx.Done():
-				case <-time.After(pause):
+				case <-time.After(time.Duration((0.5 + rand.Float64()) * float64(pause))):
 				}
 				pause = min(2*pause, longestPause)
 			}
