@@ -68,11 +68,11 @@ func TestLargeAnswersOfALowPriorityLeaveAHigherOneRoom(t *testing.T) {
 		pause  time.Duration
 		want   int
 	}{
-		"beside interactive":          {person, 0, 3},
-		"beside standard":             {service, 0, 3},
+		"beside interactive":          {person, 0, 1},
+		"beside standard":             {service, 0, 1},
 		"beside batch":                {job, 0, 6},
 		"two seconds after the last":  {person, usageMemory, 6},
-		"just before the two seconds": {person, usageMemory - time.Millisecond, 3},
+		"just before the two seconds": {person, usageMemory - time.Millisecond, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
