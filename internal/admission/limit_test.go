@@ -121,7 +121,7 @@ func TestTenfoldOverloadKeepsItsGoodput(t *testing.T) {
 					s := newSim(t, change)
 					during := between(s.run(15*second, caller{who: who, keys: keys, rate: func(at time.Duration) float64 {
 						if at < 5*second {
-							return 0.6 * full
+							return 0.5 * full
 						}
 						return 10 * full
 					}}), 5*second, 15*second)
@@ -157,7 +157,7 @@ func TestRecoversFromOverload(t *testing.T) {
 			if at < 30*second {
 				return 3 * full
 			}
-			return 0.6 * full
+			return 0.7 * full
 		}})
 		for at := 30 * second; at < 35*second; at += second {
 			t.Logf("in time in second %s: %.4f", at, inSLA(between(all, at, at+second)))
@@ -214,7 +214,7 @@ func TestOverloadInWavesKeepsItsGoodput(t *testing.T) {
 			if at/(3*second)%3 == 2 {
 				return 10 * full
 			}
-			return 0.6 * full
+			return 0.7 * full
 		}})
 		held := true
 		for at := 6 * second; at < 27*second; at += 9 * second {
