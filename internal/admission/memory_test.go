@@ -112,7 +112,7 @@ func TestAClientBeyondItsRateTakesNoMemoryFromOthers(t *testing.T) {
 			_, err = c.Admit(Ask{Table: shop, Keys: 1})
 			require.NoError(t, err)
 
-			peer := budget.Peer(func() {})
+			peer := budget.Peer(func() {}, 0)
 			_, err = peer.Begin(func() {})
 			require.NoError(t, err)
 			peer.Received(96 * mib)

@@ -32,7 +32,7 @@ func (c *Call) Answer(bytes int, abort func()) (*Answer, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p.closed {
-		return nil, &Error{Full} // nobody is there to be answered
+		return nil, &Error{Gone}
 	}
 	a := &Answer{peer: p, bytes: int64(bytes), began: time.Now(), abort: abort}
 	// One alone may take any amount, or it could never be sent.

@@ -29,7 +29,7 @@ func gone(c *Call) bool {
 
 func TestTheNewestRequestOfTheHeaviestConnectionGoes(t *testing.T) {
 	b := New(10 * CallBytes)
-	heavy, light := b.Peer(nil), b.Peer(nil)
+	heavy, light := b.Peer(nil, 0), b.Peer(nil, 0)
 	calls := []*Call{begin(t, heavy), begin(t, heavy), begin(t, heavy)}
 	heavy.Received(5 * CallBytes)
 	other := begin(t, light)
@@ -55,7 +55,7 @@ func TestTheNewestRequestOfTheHeaviestConnectionGoes(t *testing.T) {
 
 func TestTheHeaviestConnectionFindsNoRoom(t *testing.T) {
 	b := New(4 * CallBytes)
-	heavy, light := b.Peer(nil), b.Peer(nil)
+	heavy, light := b.Peer(nil, 0), b.Peer(nil, 0)
 	begin(t, light)
 	for range 3 {
 		begin(t, heavy)
@@ -70,10 +70,10 @@ func TestTheHeaviestConnectionFindsNoRoom(t *testing.T) {
 
 func TestWithoutALimitNothingIsRefused(t *testing.T) {
 	b := New(0)
-	p := b.Peer(nil)
+	p := b.Peer(nil, 0)
 	c := begin(t, p)
 	p.Received(1 << 40)
-	require.NoError(t, c.Complete(1<<40))
+	require.NoError(t, c.Complete(0, 1<<40))
 	require.NoError(t, c.Grow(1<<40))
 	_, err := c.Answer(1<<40, nil)
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func TestNilHoldsNothing(t *testing.T) {
 	assert.Nil(t, c)
 	c.Received(1)
 	require.NoError(t, c.Expect(1))
-	require.NoError(t, c.Complete(1))
+	require.NoError(t, c.Complete(0, 1))
 	require.NoError(t, c.Grow(1))
 	require.NoError(t, c.Err())
 	assert.Nil(t, c.Gone())
@@ -115,9 +115,9 @@ func TestAnswersOfHosts(t *testing.T) {
 func TestConnectionsGiveWayToLookups(t *testing.T) {
 	b := New(10 * CallBytes)
 	closed := 0
-	p := b.Peer(func() { closed++ })
+	p := b.Peer(func() { closed++ }, 0)
 	c := begin(t, p)
-	require.NoError(t, c.Complete(0))
+	require.NoError(t, c.Complete(0, 0))
 	a, err := c.Answer(9*CallBytes, nil)
 	require.NoError(t, err)
 	require.True(t, b.Hold(1, 1), "the first needs no room")
@@ -131,9 +131,9 @@ func TestConnectionsGiveWayToLookups(t *testing.T) {
 func TestAnAnswerThatCanBeGivenUpAloneIs(t *testing.T) {
 	b := New(10 * CallBytes)
 	aborted := 0
-	p := b.Peer(nil)
+	p := b.Peer(nil, 0)
 	c := begin(t, p)
-	require.NoError(t, c.Complete(0))
+	require.NoError(t, c.Complete(0, 0))
 	_, err := c.Answer(9*CallBytes, func() { aborted++ })
 	require.NoError(t, err)
 	require.True(t, b.Hold(1, 1))
@@ -144,10 +144,10 @@ func TestAnAnswerThatCanBeGivenUpAloneIs(t *testing.T) {
 
 func TestAnAnswerForWhichThereIsNoRoom(t *testing.T) {
 	b := New(3 * CallBytes)
-	p := b.Peer(nil)
+	p := b.Peer(nil, 0)
 	c, other := begin(t, p), begin(t, p)
-	require.NoError(t, c.Complete(0))
-	require.NoError(t, other.Complete(0))
+	require.NoError(t, c.Complete(0, 0))
+	require.NoError(t, other.Complete(0, 0))
 	_, err := c.Answer(2*CallBytes, nil)
 	assert.Equal(t, &Error{Full}, err)
 	assert.Equal(t, &Error{Full}, c.Grow(2*CallBytes))
@@ -159,11 +159,11 @@ func TestAnAnswerForWhichThereIsNoRoom(t *testing.T) {
 
 func TestARequestThatGrowsWhenItIsDecompressed(t *testing.T) {
 	b := New(4 * CallBytes)
-	p := b.Peer(nil)
+	p := b.Peer(nil, 0)
 	c, other := begin(t, p), begin(t, p)
 	p.Received(100)
-	assert.Equal(t, &Error{Full}, c.Complete(3*CallBytes))
-	assert.NoError(t, other.Complete(CallBytes))
+	assert.Equal(t, &Error{Full}, c.Complete(100, 3*CallBytes))
+	assert.NoError(t, other.Complete(0, CallBytes))
 	c.End()
 	other.End()
 	assert.Zero(t, b.Usage().Used)
@@ -171,12 +171,12 @@ func TestARequestThatGrowsWhenItIsDecompressed(t *testing.T) {
 
 func TestWhatAMessageMayTakeIsTakenAhead(t *testing.T) {
 	b := New(6 * CallBytes)
-	p := b.Peer(nil)
+	p := b.Peer(nil, 0)
 	c, other := begin(t, p), begin(t, p)
 	require.NoError(t, c.Expect(3*CallBytes))
 	assert.Equal(t, int64(5*CallBytes), b.Usage().Used)
 	assert.Equal(t, &Error{Full}, other.Expect(3*CallBytes))
-	require.NoError(t, c.Complete(CallBytes))
+	require.NoError(t, c.Complete(0, CallBytes))
 	assert.Equal(t, int64(3*CallBytes), b.Usage().Used, "what it takes for good")
 	other.End()
 	c.End()
@@ -191,10 +191,10 @@ func TestWhatAMessageMayTakeIsTakenAhead(t *testing.T) {
 func TestAnotherMessageIsReceivedLikeTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(1 << 20)
-		p := b.Peer(nil)
+		p := b.Peer(nil, 0)
 		c := begin(t, p)
 		require.NoError(t, c.Expect(0))
-		require.NoError(t, c.Complete(1000))
+		require.NoError(t, c.Complete(0, 1000))
 		time.Sleep(time.Hour)
 		p.Received(10)
 		assert.Equal(t, int64(CallBytes+1000), b.Usage().Used, "nothing is expected")
@@ -217,11 +217,11 @@ func TestWhatTakesTooLongGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(1 << 20)
 		var events []string
-		p := b.Peer(func() { events = append(events, "close") })
+		p := b.Peer(func() { events = append(events, "close") }, 0)
 		slow, err := p.Begin(func() { events = append(events, "interrupt") })
 		require.NoError(t, err)
 		ready := begin(t, p)
-		require.NoError(t, ready.Complete(10))
+		require.NoError(t, ready.Complete(0, 10))
 		_, err = ready.Answer(10, func() { events = append(events, "abort") })
 		require.NoError(t, err)
 
@@ -247,24 +247,59 @@ func TestWhatTakesTooLongGoes(t *testing.T) {
 
 func TestForAConnectionThatIsGoneNothingIsTaken(t *testing.T) {
 	b := New(1 << 20)
-	p := b.Peer(nil)
+	p := b.Peer(nil, 0)
 	c := begin(t, p)
 	p.Close()
-	full := &Error{Full}
-	assert.Equal(t, full, c.Grow(1))
+	closed := &Error{Gone}
+	assert.Equal(t, closed, c.Grow(1))
 	_, err := c.Answer(1, nil)
-	assert.Equal(t, full, err)
+	assert.Equal(t, closed, err)
 	_, err = p.Begin(nil)
-	assert.Equal(t, full, err)
-	assert.Equal(t, full, c.Complete(1))
+	assert.Equal(t, closed, err)
+	assert.Equal(t, closed, c.Complete(0, 1))
 	p.Received(1)
 	c.End()
 	assert.Zero(t, b.Usage().Used)
 }
 
+// Whoever ends calls for which little has come lowers nothing of what counts for others.
+func TestWhatHasComeCountsUntilItIsKnownToBeGone(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, p *Peer){
+		"calls that end": func(t *testing.T, p *Peer) { begin(t, p).End() },
+		"messages of many elements": func(t *testing.T, p *Peer) {
+			c := begin(t, p)
+			p.Received(10)
+			require.NoError(t, c.Complete(10, 40*CallBytes))
+			c.End()
+		},
+		"compressed messages": func(t *testing.T, p *Peer) {
+			c := begin(t, p)
+			p.Received(10)
+			require.NoError(t, c.Complete(0, 40*CallBytes))
+			c.End()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := New(0)
+			p := b.Peer(nil, 100*CallBytes)
+			first, second := begin(t, p), begin(t, p)
+			p.Received(150 * CallBytes)
+			for range 20 {
+				end(t, p)
+			}
+			assert.InDelta(t, 152*CallBytes, b.Usage().Used, 1000)
+			second.End()
+			assert.InDelta(t, 101*CallBytes, b.Usage().Used, 1, "what may be held for the one that is left")
+			first.End()
+			assert.Zero(t, b.Usage().Used)
+		})
+	}
+}
+
 func TestReasons(t *testing.T) {
 	assert.Equal(t, "memory", Full.String())
 	assert.Equal(t, "slow", Slow.String())
+	assert.Equal(t, "gone", Gone.String())
 	assert.Equal(t, "7", Reason(7).String())
 }
 
@@ -275,7 +310,7 @@ func TestEveryByteIsGivenBack(t *testing.T) {
 		b := New(most)
 		var peers []*Peer
 		for range 3 {
-			peers = append(peers, b.Peer(func() {}))
+			peers = append(peers, b.Peer(func() {}, 4*CallBytes))
 		}
 		var calls []*Call
 		var answers []*Answer
@@ -292,7 +327,7 @@ func TestEveryByteIsGivenBack(t *testing.T) {
 				peers[pick(3)].Received(bytes())
 			case 3:
 				if len(calls) > 0 {
-					_ = calls[pick(len(calls))].Complete(bytes())
+					_ = calls[pick(len(calls))].Complete(bytes(), bytes())
 				}
 			case 4:
 				if len(calls) > 0 {
@@ -319,7 +354,7 @@ func TestEveryByteIsGivenBack(t *testing.T) {
 			case 9:
 				i := pick(3)
 				peers[i].Close()
-				peers[i] = b.Peer(func() {})
+				peers[i] = b.Peer(func() {}, 4*CallBytes)
 			}
 			var sum int64
 			for p := range b.peers {

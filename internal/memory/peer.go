@@ -10,6 +10,8 @@ import (
 type Peer struct {
 	budget *Budget
 	close  func()
+	// most is how many bytes may be held for one call that is being received; 0 for any.
+	most int64
 
 	// The rest is behind the mutex of the budget.
 	closed bool
@@ -25,9 +27,10 @@ type Peer struct {
 
 // Peer returns a new connection. It is closed by close when an answer that nobody
 // reads has to go; close may be called more than once, from any goroutine. It is nil
-// where single answers can be given up.
-func (b *Budget) Peer(close func()) *Peer {
-	p := &Peer{budget: b, close: close}
+// where single answers can be given up. most is how many bytes may be held for one call
+// that is being received, its message and what may come ahead of its reader; 0 for any number.
+func (b *Budget) Peer(close func(), most int64) *Peer {
+	p := &Peer{budget: b, close: close, most: most}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.peers[p] = struct{}{}
@@ -130,7 +133,10 @@ func (p *Peer) Begin(interrupt func()) (*Call, error) {
 	b := p.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p.closed || b.most > 0 && !b.makeRoom(CallBytes, b.most, p, &after) {
+	if p.closed {
+		return nil, &Error{Gone}
+	}
+	if b.most > 0 && !b.makeRoom(CallBytes, b.most, p, &after) {
 		b.evicted[Full]++
 		return nil, &Error{Full}
 	}
@@ -212,10 +218,10 @@ func (c *Call) hold(bytes int64, after *actions) error {
 	return err
 }
 
-// Complete notes that the message has come whole and takes so many bytes until the call
-// ends, or expects another: more than have come for one that was compressed. The error is
-// that of Grow.
-func (c *Call) Complete(bytes int) error {
+// Complete notes that the message has come whole, of at least wire of the bytes that were
+// received, and takes so many bytes for it until the call ends, or expects another. The error
+// is that of Grow.
+func (c *Call) Complete(wire, bytes int) error {
 	if c == nil {
 		return nil
 	}
@@ -226,7 +232,7 @@ func (c *Call) Complete(bytes int) error {
 	if !c.waiting {
 		return nil
 	}
-	c.peer.arrived(c, int64(bytes))
+	c.peer.arrived(c, int64(wire))
 	return c.hold(int64(bytes), &after)
 }
 
@@ -249,7 +255,7 @@ func (c *Call) grow(bytes int64, after *actions) error {
 	p := c.peer
 	b := p.budget
 	if p.closed {
-		return &Error{Full} // nobody is there to be answered
+		return &Error{Gone}
 	}
 	own := c.used
 	if c.waiting && p.pending.Load() == 1 {
@@ -273,7 +279,7 @@ func (c *Call) End() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if c.waiting {
-		c.peer.arrived(c, c.peer.share())
+		c.peer.arrived(c, 0)
 	}
 	if !c.peer.closed {
 		c.peer.take(-c.used)
@@ -284,7 +290,7 @@ func (c *Call) End() {
 // evict ends a call that is being received. The mutex is held.
 func (c *Call) evict(why Reason, after *actions) {
 	p := c.peer
-	p.arrived(c, p.share())
+	p.arrived(c, 0)
 	p.take(-c.used)
 	c.used, c.message = 0, 0
 	c.evicted = &Error{why}
@@ -293,21 +299,24 @@ func (c *Call) evict(why Reason, after *actions) {
 	after.add(c.interrupt)
 }
 
-// share is what one of the calls that are being received holds on average, in bytes.
-// The mutex is held.
-func (p *Peer) share() int64 { return p.received / int64(max(p.pending.Load(), 1)) }
-
 // arrived takes a call out of those being received, and so many bytes out of what has
-// come for them. The mutex is held.
+// come for them. Of a call that ends before its message has come nobody can tell what came for
+// it, and it may be nothing: a peer that ended many of those would otherwise lower what counts
+// for the others. So all that has come counts on, up to what may be held for those that are
+// left. The mutex is held.
 func (p *Peer) arrived(c *Call, bytes int64) {
 	c.waiting = false
 	if p.closed {
 		return
 	}
 	remove(&p.receiving, c)
-	if p.pending.Add(-1) == 0 || bytes > p.received {
-		bytes = p.received
+	left := max(p.received-bytes, 0)
+	switch waiting := int64(p.pending.Add(-1)); {
+	case waiting == 0:
+		left = 0
+	case p.most > 0:
+		left = min(left, waiting*p.most)
 	}
-	p.received -= bytes
-	p.take(-bytes)
+	p.take(left - p.received)
+	p.received = left
 }

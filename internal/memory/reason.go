@@ -17,6 +17,9 @@ const (
 	Slow
 
 	causes
+
+	// Gone means that its connection is closed: nobody is there to be answered.
+	Gone
 )
 
 // String returns the reason as a word fit for a metric label.
@@ -26,6 +29,8 @@ func (r Reason) String() string {
 		return "memory"
 	case Slow:
 		return "slow"
+	case Gone:
+		return "gone"
 	case causes:
 	}
 	return strconv.Itoa(int(r))
@@ -37,16 +42,24 @@ type Error struct{ Reason Reason }
 
 // ClientReason implements reasons.Carrier.
 func (e *Error) ClientReason() reasons.Reason {
-	if e.Reason == Slow {
+	switch e.Reason {
+	case Slow:
 		return reasons.RequestTimeout
+	case Gone:
+		return reasons.Cancelled
+	case Full, causes:
 	}
 	return reasons.Memory
 }
 
 // Error says what the matter is and what to do.
 func (e *Error) Error() string {
-	if e.Reason == Slow {
+	switch e.Reason {
+	case Slow:
 		return "the request took too long to arrive, or its answer to be read; send the one whole, and read the other"
+	case Gone:
+		return "the connection is closed"
+	case Full, causes:
 	}
 	return "the requests and answers in memory take all that they may, and this connection holds the most; " +
 		"read the answers, send less at a time, or ask again later"

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,12 +16,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/memory"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/ring"
@@ -369,4 +374,40 @@ func TestACellThatCannotBeDecodedIsNoAnswer(t *testing.T) {
 			assert.Equal(t, tt.code, d.observed.last())
 		})
 	}
+}
+
+// A client whose connection breaks has cancelled its lookup: that is no lack of memory, and not the
+// fault of the hosts.
+func TestAClientWhoseConnectionBreaksIsNotAnError(t *testing.T) {
+	asked, told := make(chan struct{}), &observed{}
+	s := start(t, both(Limits{}), Deps{Memory: memory.New(0), Observer: told, Lookup: &fake{tables: []*lookup.Table{products(t)},
+		get: func(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
+			close(asked)
+			<-ctx.Done()
+			return respond(late)(ctx, req)
+		}}})
+	conn, err := grpc.NewClient(s.Addr("grpc").String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	go func() {
+		<-asked
+		_ = conn.Close()
+	}()
+	_, err = qosproxyv1.NewQosProxyClient(conn).BatchGet(t.Context(),
+		&qosproxyv1.BatchGetRequest{Keyspace: "ks", Table: "products", Keys: []*qosproxyv1.Key{key(text("a"))}})
+	require.Error(t, err)
+	assert.Eventually(t, func() bool { return told.last() == "CANCELLED" }, 5*time.Second, time.Millisecond, told.last())
+}
+
+// slowBody is a body whose time runs out.
+type slowBody struct{}
+
+func (slowBody) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
+
+func TestABodyThatTakesTooLongIsOutOfTime(t *testing.T) {
+	d := open(t, Deps{Lookup: &fake{tables: []*lookup.Table{products(t)}}})
+	w := httptest.NewRecorder()
+	d.http.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/ks/products:batchGet", slowBody{}))
+	assert.Equal(t, http.StatusRequestTimeout, w.Code)
+	assert.Contains(t, w.Body.String(), `"request_timeout"`)
+	assert.Equal(t, "close", w.Header().Get("Connection"))
 }

@@ -138,10 +138,10 @@ func TestRowsOfNullsTakeMemory(t *testing.T) {
 			return (<-stream.ended).err
 		},
 	} {
-		peer := budget.Peer(nil)
+		peer := budget.Peer(nil, 0)
 		holding, err := peer.Begin(nil)
 		require.NoError(t, err)
-		require.NoError(t, holding.Complete(0))
+		require.NoError(t, holding.Complete(0, 0))
 		require.NoError(t, ask(context.WithValue(t.Context(), callKey{}, holding)))
 		assert.Equal(t, memory.CallBytes+copies*headers, budget.Usage().Used)
 		peer.Close()

@@ -227,6 +227,46 @@ func TestAnswersThatNobodyReadsStayWithinTheBudget(t *testing.T) {
 	}
 }
 
+// TestCallsThatEndHideNoOthers has requests of 4 MiB begin, and many end that have sent nothing:
+// whatever counts for those must not make the others seem smaller.
+func TestCallsThatEndHideNoOthers(t *testing.T) {
+	const limit = 16 * mebibyte
+	budget := memory.New(limit)
+	s := start(t, both(Limits{}), Deps{Lookup: &fake{tables: []*lookup.Table{products(t)}}, Memory: budget})
+	grown := whileFlooded(t, s, 1, func(p *rawPeer) {
+		w := p.follow()
+		piece := make([]byte, maxFrameBytes)
+		binary.BigEndian.PutUint32(piece[1:], 4<<20)
+		id := uint32(1)
+		next := func() bool {
+			w.mu.Lock()
+			w.left[id] = 65535
+			w.mu.Unlock()
+			return p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: p.fields(healthCall...), EndHeaders: true}) == nil
+		}
+		for range maxStreams / 2 {
+			if !next() {
+				return
+			}
+			for sent := 0; sent < 4<<20-len(piece) && w.take(id, len(piece)); sent += len(piece) {
+				if p.framer.WriteData(id, false, piece) != nil {
+					return
+				}
+			}
+			id += 2
+			for range 100 {
+				if !next() || p.framer.WriteData(id, true, nil) != nil {
+					return
+				}
+				id += 2
+			}
+		}
+	})
+	assert.Less(t, grown, int64(limit+64*mebibyte))
+	assert.LessOrEqual(t, budget.Usage().Used, int64(limit))
+	assert.Positive(t, budget.Usage().Evicted[memory.Full])
+}
+
 // send begins a call and sends a message, in pieces that fit into a frame; false when the
 // connection is gone.
 func (p *rawPeer) send(w *windows, id uint32, fields []string, message []byte, end bool) bool {

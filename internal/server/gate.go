@@ -39,6 +39,8 @@ type gate struct {
 	// incomplete requests is counted here if metered, and else by who reads it.
 	memory  *memory.Budget
 	metered bool
+	// callBytes is how many bytes may be held for a call that is being received.
+	callBytes int64
 
 	ready  chan accepted
 	ctx    context.Context
@@ -115,7 +117,7 @@ func (g *gate) admit(raw net.Conn) *conn {
 		if g.metered {
 			end = func() { _ = c.Close() }
 		}
-		c.memory = g.memory.Peer(end)
+		c.memory = g.memory.Peer(end, g.callBytes)
 		c.unidentified = g.unidentified.PushBack(c)
 	}
 	c.peer = connAddr{raw.RemoteAddr(), c}

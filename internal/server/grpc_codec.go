@@ -57,6 +57,9 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	in, counted := v.(*incoming)
 	if counted {
 		v, in.bytes = in.message, data.Len()
+		if in.inflated == 0 { // else it was compressed, to nobody knows how many
+			in.wire = in.bytes
+		}
 	}
 	switch m := v.(type) {
 	case *qosproxyv1.BatchGetRequest, *qosproxyv1.StreamBatchGetRequest, *qosproxyv1.ExplainRequest:

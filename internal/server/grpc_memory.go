@@ -162,10 +162,10 @@ type incoming struct {
 	call    *memory.Call
 	// inflated is what gRPC may have made of a compressed message by the time it is decoded.
 	inflated int
-	// bytes is how many it takes, and err is why it was not decoded: gRPC would answer an error
+	// wire is how many bytes of it have come, as far as is known, bytes is how many it takes, and err is why it was not decoded: gRPC would answer an error
 	// of the codec with INTERNAL.
-	bytes int
-	err   error
+	wire, bytes int
+	err         error
 }
 
 // expand takes memory for a copy of a message, and for so many elements that it becomes. A nil
@@ -216,7 +216,7 @@ func (s *Server) receive(ctx context.Context, method string, call *memory.Call, 
 	select {
 	case err := <-decoded:
 		if err = cmp.Or(err, in.err); err == nil {
-			err = call.Complete(in.bytes)
+			err = call.Complete(in.wire, in.bytes)
 		}
 		return err
 	case <-call.Gone():

@@ -8,12 +8,14 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/qosproxy/qosproxy/internal/explain"
 	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/memory"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
@@ -193,10 +195,14 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 		return nil, httpError{status: http.StatusRequestEntityTooLarge, code: lookup.CodeInvalidArgument, why: reasons.RequestTooLarge, field: "body",
 			message: "the body exceeds " + strconv.Itoa(s.cfg.MaxRequestBytes) + " bytes; send fewer keys"}
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header().Set("Connection", "close")
+		return nil, &memory.Error{Reason: memory.Slow}
+	case err != nil:
 		return nil, badRequest("body", "the body ended early")
 	}
-	return body, call.Complete(len(body) + elementBytes*min(bytes.Count(body, comma), maxElements))
+	return body, call.Complete(len(body), len(body)+elementBytes*min(bytes.Count(body, comma), maxElements))
 }
 
 // firstBodyBytes is the memory for a body of which nothing has come yet.

@@ -40,7 +40,7 @@ func (s *Server) withinMemory(next http.Handler) http.Handler {
 		}
 		defer call.End()
 		if r.ContentLength == 0 {
-			_ = call.Complete(0) // takes nothing
+			_ = call.Complete(0, 0) // takes nothing
 		}
 		ctx := context.WithValue(r.Context(), callKey{}, call)
 		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, abortKey{}, cut.writing)))

@@ -53,6 +53,7 @@ func (s *Server) bind(ctx context.Context, name string, l Listener, alpn []strin
 	g := newGate(ln, s.cfg.Limits, &s.maxConnections, config, s.metrics.listener(name))
 	if name != "admin" {
 		g.memory, g.metered = s.memory, name == "grpc"
+		g.callBytes = int64(s.cfg.MaxRequestBytes) + streamWindow
 	}
 	return bound{g, name, serve}, nil
 }

@@ -105,10 +105,14 @@ func kindOfError(ctx context.Context, err error) outcome {
 		return internal
 	}
 	if full, ok := errors.AsType[*memory.Error](err); ok {
-		if full.Reason == memory.Slow {
+		switch full.Reason {
+		case memory.Slow:
 			return slowRequest
+		case memory.Gone:
+			return cancelled
+		default:
+			return outOfMemory
 		}
-		return outOfMemory
 	}
 	if refused, ok := errors.AsType[*admission.Refusal](err); ok {
 		o := shed
