@@ -21,6 +21,9 @@ const settleLimit = 60 * time.Second
 type outstanding struct {
 	open    atomic.Int32
 	settled func()
+	// lost is called before settled if some request was lost; nil for nothing.
+	lost    func()
+	anyLost atomic.Bool
 	// incidents takes panics; broken is the first, which ends the sub-query whole.
 	incidents *incident.Log
 	broken    atomic.Pointer[incident.Error]
@@ -39,8 +42,15 @@ func (o *outstanding) hold() { o.open.Add(1) }
 // release may be called by a goroutine of the driver, which no panic may reach.
 func (o *outstanding) release() {
 	if o.open.Add(-1) == 0 {
-		_ = o.incidents.Run(context.Background(), "end of a read", o.settled)
+		_ = o.incidents.Run(context.Background(), "end of a read", o.settle)
 	}
+}
+
+func (o *outstanding) settle() {
+	if o.anyLost.Load() && o.lost != nil {
+		o.lost()
+	}
+	o.settled()
 }
 
 // run does a part of the sub-query, in whatever goroutine. Once a part has panicked the
@@ -85,14 +95,18 @@ func (s *stream) StreamStarted(gocql.ObservedStream) {
 }
 
 // StreamFinished is called when the answer is there, however late.
-func (s *stream) StreamFinished(gocql.ObservedStream) { s.end() }
+func (s *stream) StreamFinished(gocql.ObservedStream) { s.end(false) }
 
 // StreamAbandoned is called when the connection broke before the answer.
-func (s *stream) StreamAbandoned(gocql.ObservedStream) { s.end() }
+func (s *stream) StreamAbandoned(gocql.ObservedStream) { s.end(true) }
 
-func (s *stream) end() {
+// end ends the request: by its answer, or by the loss of it.
+func (s *stream) end(lost bool) {
 	if !s.waiting.CompareAndSwap(true, false) {
 		return
+	}
+	if lost {
+		s.outstanding.anyLost.Store(true)
 	}
 	if t := s.backstop.Load(); t != nil {
 		t.Stop()
@@ -108,10 +122,10 @@ func (s *stream) leave(err error) {
 		return
 	}
 	if connectionLost(err) {
-		s.end()
+		s.end(true)
 		return
 	}
-	t := time.AfterFunc(settleLimit, s.end)
+	t := time.AfterFunc(settleLimit, func() { s.end(true) })
 	s.backstop.Store(t)
 	if !s.waiting.Load() {
 		t.Stop()

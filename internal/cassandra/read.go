@@ -32,6 +32,7 @@ const readConcurrency = 32
 // nodeLocal.
 func (c *Cluster) Read(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
 	o := newOutstanding(q.Settled, c.cfg.Incidents)
+	o.lost = q.Lost
 	r, err := c.newReading(q, o)
 	if err != nil {
 		o.release()

@@ -389,6 +389,34 @@ func TestLoadAndRefusalsAreNoReasonToLeave(t *testing.T) {
 	}
 }
 
+// TestAThirdOfEachDatacenterMayBeEjected has the local datacenter lost while hosts of the
+// other time out: each has a limit of its own.
+func TestAThirdOfEachDatacenterMayBeEjected(t *testing.T) {
+	for sick := range 4 {
+		t.Run(fmt.Sprintf("%d of 3 time out", sick), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newTwoCluster(3)
+				for i := range 3 {
+					c.set(fmt.Sprintf("a%d", i), killed(c.usual, 0, 10*second))
+				}
+				for i := range sick {
+					c.set(fmt.Sprintf("b%d", i), failing(ReasonTimeout))
+				}
+				b := newBench(t, newTwoRing(t, 3, 3), c, func(cfg *setup) { cfg.FailoverKeys = 1024 })
+				loadTwo(b, 20*time.Millisecond, 5*second, 20, false)
+				out := map[string]int{}
+				for _, h := range b.view(b.ring).hosts {
+					if h.is(Ejected) {
+						out[h.DC]++
+					}
+				}
+				assert.Equal(t, 3, out["dc1"], "none can be reached")
+				assert.Equal(t, min(sick, 1), out["dc2"])
+			})
+		})
+	}
+}
+
 func TestAKeyspaceThatIsNotHereIsNotReadElsewhere(t *testing.T) {
 	r, err := ring.New(ring.Topology{
 		LocalDC: "dc1", LaterDCs: []string{"dc2"},

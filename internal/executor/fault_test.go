@@ -14,7 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/planner"
 )
 
 const second = time.Second
@@ -605,4 +607,104 @@ func TestAFrozenHostOfASlowClusterLosesNoLookup(t *testing.T) {
 			})
 		})
 	}
+}
+
+// planAt is a plan that asks one host for all keys of a request.
+func (b *bench) planAt(id string, req *Request) Plan {
+	host, _ := b.ring.Index(id)
+	plan, g := b.Plan(req), planner.Group{Host: host}
+	for k := range req.Keys {
+		g.Keys = append(g.Keys, int32(k))
+	}
+	plan.Groups = []planner.Group{g}
+	return plan
+}
+
+// TestASlowTableHidesNoStall has a host freeze while a sub-query is outstanding there that may take
+// long: those that were sent later and are overdue sooner count.
+func TestASlowTableHidesNoStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(after(ms))
+		c.set("h1", silent())
+		b := newBench(t, newRing(t, 3, 3, 3), c, nil)
+		var all sync.WaitGroup
+		askH1 := func(policy hedge.Policy) {
+			req := b.request(1)
+			req.Policy = policy
+			all.Go(func() { b.runPlan(t.Context(), req, b.planAt("h1", req)) })
+			time.Sleep(10 * ms)
+		}
+		askH1(hedge.Fixed(2 * second))
+		for range 12 {
+			askH1(hedge.Fixed(15 * ms))
+		}
+		b.host("h1").mu.Lock()
+		b.host("h1").unlist(b.host("h1").oldest.next) // so that those that are left are looked at anew
+		b.host("h1").mu.Unlock()
+		assert.True(t, b.stalled(b.view(b.ring), b.host("h1"), b.now()))
+		all.Wait()
+	})
+}
+
+// TestALostConnectionIsNoAnswer has sub-queries be abandoned whose connection breaks long after.
+func TestALostConnectionIsNoAnswer(t *testing.T) {
+	for name, lost := range map[string]bool{"lost": true, "control: answered late": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(after(ms))
+				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *setup) {
+					cfg.Reader = ReaderFunc(func(ctx context.Context, q *SubQuery) ([]partition.Result, error) {
+						if q.Host.ID != "h1" {
+							return c.Read(ctx, q)
+						}
+						<-ctx.Done()
+						time.AfterFunc(38*second, func() {
+							if lost {
+								q.Lost()
+							}
+							q.Settled()
+						})
+						return nil, context.Cause(ctx)
+					})
+				})
+				for range 100 {
+					req := b.request(1)
+					b.runPlan(t.Context(), req, b.planAt("h1", req))
+				}
+				time.Sleep(time.Minute)
+				slowest := b.state().latencies.Quantile(0.99, 1)
+				assert.Equal(t, lost, slowest < second, "%s", slowest)
+			})
+		})
+	}
+}
+
+// TestAHostOfSlowReadsIsHealthyAgain has reads take longer than a probe waits at first.
+func TestAHostOfSlowReadsIsHealthyAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(after(500 * ms))
+		c.set("h1", func(at time.Duration, _ int) (time.Duration, error) {
+			if at > 20*second && at < 40*second {
+				return 0, &ReadError{Reason: ReasonUnreachable, Err: errMute}
+			}
+			return 500 * ms, nil
+		})
+		b := newBench(t, newRing(t, 3, 3, 3), c, nil)
+		b.policy = hedge.Policy{}
+		var all sync.WaitGroup
+		for i := range 1200 {
+			req := b.request(6)
+			plan := b.Plan(req)
+			if i < 250 { // until it is ejected
+				plan = b.planAt("h1", req)
+			}
+			all.Go(func() { b.runPlan(t.Context(), req, plan) })
+			time.Sleep(100 * ms)
+			if i == 249 {
+				require.True(t, b.host("h1").is(Ejected))
+			}
+		}
+		assert.True(t, b.host("h1").is(Healthy), "%s", State(b.host("h1").current.Load()))
+		all.Wait()
+	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/planner"
 )
 
 // slowFirst is a bench whose host "h0" does not answer, and whose hosts take 10 keys each.
@@ -344,4 +345,51 @@ func TestAKeyOfAQuorumWaitsForHeadroomBesideItsOtherReplica(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAFullHostIsAskedWhenTheOthersAreDown has the only live replica have no headroom at first.
+func TestAFullHostIsAskedWhenTheOthersAreDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(after(ms))
+		for _, id := range []string{"h1", "h2"} {
+			c.set(id, failing(ReasonUnreachable))
+		}
+		b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *setup) { cfg.Limits.InflightKeys = 10 })
+		b.occupy("h0", 8, 20*ms)
+		req := b.request(4)
+		ctx, cancel := context.WithTimeout(t.Context(), second)
+		defer cancel()
+		o := b.runPlan(ctx, req, b.planAt("h0", req))
+		assert.Equal(t, 4, o.count(partition.Found))
+		assert.LessOrEqual(t, o.took, 50*ms)
+	})
+}
+
+// TestWhatIsAnsweredEarlyIsNotLate has a reader tell all results before it returns.
+func TestWhatIsAnsweredEarlyIsNotLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(after(40 * ms))
+		b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *setup) {
+			cfg.Reader = ReaderFunc(func(ctx context.Context, q *SubQuery) ([]partition.Result, error) {
+				if q.Host.ID != "h0" {
+					return c.Read(ctx, q)
+				}
+				results := make([]partition.Result, len(q.Keys))
+				for i := range results {
+					results[i].Status = partition.NotFound
+				}
+				q.Early.Receive(0, results)
+				time.Sleep(30 * ms)
+				q.Settled()
+				return results, nil
+			})
+		})
+		req := b.request(2)
+		h0, _ := b.ring.Index("h0")
+		h1, _ := b.ring.Index("h1")
+		plan := b.Plan(req)
+		plan.Groups = []planner.Group{{Host: h0, Keys: []int32{0}}, {Host: h1, Keys: []int32{1}}}
+		b.runPlan(t.Context(), req, plan)
+		assert.InDelta(t, 1.0/lateMemory, b.state().lateShare(), 1.0/lateMemory/10, "that at h1")
+	})
 }

@@ -17,6 +17,9 @@ func (r *run) hedgeDue() {
 	for i := range len(r.pending) {
 		if a := r.pending[i]; a.hedgeAt <= now {
 			a.hedgeAt = unset
+			if len(a.keys) == 0 {
+				continue // of which early results have told all
+			}
 			if a.kind == KindFirst && !a.late && a.delay > 0 && a.sent.host.dc == nil {
 				r.req.lateness().noteLate(true)
 			}

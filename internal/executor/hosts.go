@@ -19,9 +19,22 @@ type view struct {
 	all   []ring.HostIndex
 }
 
-// third is how many hosts may be ejected, or avoided as suspects, at a time:
-// beyond it the cluster is overloaded, and the rest would be next.
-func (v *view) third() int { return max(1, len(v.data)/3) }
+// third is how many of some hosts may be ejected, or avoided as suspects, at a time:
+// beyond it they are overloaded, and the rest would be next.
+func third(hosts []ring.HostIndex) int { return max(1, len(hosts)/3) }
+
+// third is that of the hosts of the local datacenter.
+func (v *view) third() int { return third(v.data) }
+
+// peers are the hosts that own tokens in the datacenter of a host, it included.
+func (v *view) peers(h *host) []ring.HostIndex {
+	for _, dc := range v.later {
+		if dc.datacenter == h.dc {
+			return dc.hosts
+		}
+	}
+	return v.data
+}
 
 // crowded reports whether more hosts are overdue or not healthy than may be avoided.
 func (v *view) crowded(now int64) bool {

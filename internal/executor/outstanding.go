@@ -29,6 +29,8 @@ type outstanding struct {
 	phase     phase
 	settledAt int64
 	settled   bool
+	// lost is set when it will not be answered, since its connection is gone.
+	lost bool
 	// blamed is set once the host was held to account for keys that were lost, and some once
 	// it has answered a key.
 	blamed, some bool
@@ -61,20 +63,33 @@ func (h *host) add(o *outstanding) {
 		o.prev.next = o
 	}
 	h.newest = o
-	h.foresee()
+	h.foreseeNew(o)
 }
 
-// foresee sets when what is outstanding will be overdue. The mutex is held.
+// foresee sets when what is outstanding will be overdue. That is not in the order in which it
+// was sent: reads of one table take longer than those of another. The mutex is held.
 func (h *host) foresee() {
 	at, nextAt := int64(unset), int64(unset)
-	if o := h.oldest; o != nil {
-		at = o.overdueAt()
-		if o.next != nil {
-			nextAt = o.next.overdueAt()
-		}
+	for o := h.oldest; o != nil; o = o.next {
+		at, nextAt = sooner(at, nextAt, o.overdueAt())
 	}
 	h.overdueAt.Store(at)
 	h.nextOverdueAt.Store(nextAt)
+}
+
+// foreseeNew is foresee when only one sub-query is new. The mutex is held.
+func (h *host) foreseeNew(o *outstanding) {
+	at, nextAt := sooner(h.overdueAt.Load(), h.nextOverdueAt.Load(), o.overdueAt())
+	h.overdueAt.Store(at)
+	h.nextOverdueAt.Store(nextAt)
+}
+
+// sooner returns the two soonest of three moments, of which the first two are in order.
+func sooner(first, second, other int64) (int64, int64) {
+	if other < first {
+		return other, first
+	}
+	return first, min(second, other)
 }
 
 func (o *outstanding) overdueAt() int64 { return o.sentAt + o.within }
@@ -112,7 +127,7 @@ func (o *outstanding) end(how phase, reason Reason, some bool) {
 			o.blame(reason, now)
 		}
 	case abandoned:
-		if o.settled {
+		if o.settled && !o.lost {
 			h.measure(o, o.settledAt)
 		}
 		h.onAbandon(o, now)
@@ -162,9 +177,18 @@ func (o *outstanding) settle() {
 	h.unlist(o)
 	if o.phase == abandoned {
 		h.executor.metrics.opportunities.count(o, now)
-		h.measure(o, now)
+		if !o.lost {
+			h.measure(o, now)
+		}
 	}
 	h.onProgress(now)
+}
+
+// lose records that the host will not answer: how long that took is not what its reads take.
+func (o *outstanding) lose() {
+	o.host.mu.Lock()
+	defer o.host.mu.Unlock()
+	o.lost = true
 }
 
 // withdraw takes back a sub-query that was never sent. Its host has not settled anything, so
@@ -203,10 +227,15 @@ func (h *host) measure(o *outstanding, at int64) {
 // a frozen replica), or has lost it with a connection, and is itself healthy. The
 // answers of a host that limps are late themselves. The mutex is held.
 func (h *host) overtake(by *outstanding, now int64) {
-	for o := h.oldest; o != nil && o.sentAt < by.sentAt && o.overdueAt() <= now; {
+	if h.overdueAt.Load() > now {
+		return
+	}
+	for o := h.oldest; o != nil && o.sentAt < by.sentAt; {
 		next := o.next
-		if o.overtaken++; o.overtaken >= h.executor.policies.overtakenAfter {
-			h.unlist(o)
+		if o.overdueAt() <= now {
+			if o.overtaken++; o.overtaken >= h.executor.policies.overtakenAfter {
+				h.unlist(o)
+			}
 		}
 		o = next
 	}
@@ -217,6 +246,14 @@ func (h *host) unlist(o *outstanding) {
 	if !o.listed {
 		return
 	}
+	h.unlink(o)
+	if o.overdueAt() <= h.nextOverdueAt.Load() {
+		h.foresee()
+	}
+}
+
+// unlink takes a listed sub-query out of the list. The mutex is held.
+func (h *host) unlink(o *outstanding) {
 	o.listed = false
 	if o.prev == nil {
 		h.oldest = o.next
@@ -229,7 +266,6 @@ func (h *host) unlist(o *outstanding) {
 		o.next.prev = o.prev
 	}
 	o.prev, o.next = nil, nil
-	h.foresee()
 }
 
 // writeOff gives up on what was sent before a moment: a later answer has come, so these are
@@ -237,6 +273,7 @@ func (h *host) unlist(o *outstanding) {
 // settled. The mutex is held.
 func (h *host) writeOff(before int64) {
 	for h.oldest != nil && h.oldest.sentAt < before {
-		h.unlist(h.oldest)
+		h.unlink(h.oldest)
 	}
+	h.foresee()
 }

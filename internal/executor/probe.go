@@ -14,9 +14,10 @@ const (
 	// probeTimeout is how long a probe waits, and suspectGap how long after it
 	// the next one is sent while older answers are outstanding. Together they are
 	// how long it takes at most to see that a host answers again which has lost
-	// what was outstanding.
-	probeTimeout = 400 * time.Millisecond
-	suspectGap   = 400 * time.Millisecond
+	// what was outstanding. mostProbeTimeout is that of tables whose reads take as long.
+	probeTimeout     = 400 * time.Millisecond
+	mostProbeTimeout = 10 * probeTimeout
+	suspectGap       = 400 * time.Millisecond
 )
 
 // probe asks avoided hosts for a few keys each, when it is time, and if the lookup
@@ -92,8 +93,6 @@ func (e *Executor) spawn(f func()) bool {
 // sendProbe sends the keys, which are reserved, to the host; its answer is thrown away.
 func (e *Executor) sendProbe(v *view, h *host, req *Request, keys []partition.Key) {
 	defer h.probing.Store(false)
-	ctx, cancel := context.WithTimeout(e.ctx, probeTimeout)
-	defer cancel()
 	query := req.probeQuery(v, h)
 	table := req.Table.at(h, query)
 	delay, _ := table.HedgeDelay(req.Policy, len(keys))
@@ -101,9 +100,12 @@ func (e *Executor) sendProbe(v *view, h *host, req *Request, keys []partition.Ke
 		host: h, view: v, table: table, kind: KindProbe, keys: len(keys),
 		sentAt: e.now(), within: int64(table.overdueAfter(h.patience(delay), len(keys))),
 	}
+	// A table whose reads take longer is probed for longer, or its hosts would never be healthy again.
+	ctx, cancel := context.WithTimeout(e.ctx, min(max(probeTimeout, time.Duration(o.within)), mostProbeTimeout))
+	defer cancel()
 	h.add(o)
 	e.metrics.sent[KindProbe].Inc()
-	results, err := e.read(ctx, &SubQuery{Query: query, Host: h.Host, Ring: req.Ring, Keys: keys, Settled: o.settle})
+	results, err := e.read(ctx, &SubQuery{Query: query, Host: h.Host, Ring: req.Ring, Keys: keys, Settled: o.settle, Lost: o.lose})
 	if e.ctx.Err() != nil {
 		return
 	}

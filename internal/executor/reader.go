@@ -79,6 +79,9 @@ type SubQuery struct {
 	// Settled is called exactly once, unless Read returns ErrUnsent; see Reader. It is never
 	// nil.
 	Settled func()
+	// Lost is called before Settled when the host will not answer some request of the sub-query,
+	// since its connection is gone; nil where nobody wants to know.
+	Lost func()
 	// Early takes results before Read returns; nil where nobody waits for them.
 	Early Early
 	// Shared is how many keys the statement had that answered these together with keys of

@@ -196,7 +196,6 @@ func (r *run) first(groups []planner.Group) {
 			continue
 		}
 		for _, k := range g.Keys {
-			r.mark(k, g.Host)
 			r.keys[k].last = reasonFull
 			if !r.keys[k].missed { // a key of a quorum may be in several groups
 				r.keys[k].missed = true

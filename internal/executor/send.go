@@ -86,7 +86,7 @@ func (r *run) send(host ring.HostIndex, keys []int32, kind Kind) {
 	}
 	a.query = SubQuery{
 		Query: query, Host: h.Host, Ring: r.req.Ring, Keys: make([]partition.Key, len(keys)), Settled: a.sent.settle,
-		Early: a,
+		Lost: a.sent.lose, Early: a,
 	}
 	for i, k := range keys {
 		a.query.Keys[i] = r.req.Keys[k]

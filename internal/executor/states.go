@@ -195,18 +195,20 @@ func (h *host) onFailure(o *outstanding, reason Reason, now int64) {
 	}
 }
 
-// eject takes the host out, unless a third of the hosts are out already: where there is
-// another datacenter, all that cannot be reached may be. The mutex is held; those of other hosts are not needed.
+// eject takes the host out, unless a third of the hosts of its datacenter are out already:
+// where there is another datacenter, all that cannot be reached may be. The mutex is held;
+// those of other hosts are not needed.
 func (h *host) eject(v *view, reason Reason, now int64) {
 	h.executor.ejecting.Lock()
 	defer h.executor.ejecting.Unlock()
+	peers := v.peers(h)
 	out := 0
-	for _, i := range v.data {
+	for _, i := range peers {
 		if other := v.hosts[i]; other != h && other.is(Ejected) {
 			out++
 		}
 	}
-	if out >= v.third() && (len(v.later) == 0 || !reason.Free()) {
+	if out >= third(peers) && (len(v.later) == 0 || !reason.Free()) {
 		return
 	}
 	h.backOff(now)

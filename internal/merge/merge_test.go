@@ -710,6 +710,38 @@ func TestAPanicOfASingleReadFreesItsHost(t *testing.T) {
 	assert.Zero(t, got.InFlight)
 }
 
+// TestALostReadIsNoneThatTookLong has a connection break: each participant is told once, before it is
+// told that nothing is outstanding.
+func TestALostReadIsNoneThatTookLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newPrimed(t)
+		var told []string
+		listen := func(name string) func(*executor.SubQuery) {
+			return func(q *executor.SubQuery) {
+				q.Lost = func() { told = append(told, name+" lost") }
+				settled := q.Settled
+				q.Settled = func() { told = append(told, name+" settled"); settled() }
+			}
+		}
+		known := func() any { return b.reader.host(ring.Host{ID: "h"}).tables[tableOf(newQuery())] }
+		before := known()
+		first := b.ask(t.Context(), listen("first"), 1)
+		sent := b.node.next(t)
+		second, third := b.ask(t.Context(), listen("second"), 2), b.ask(t.Context(), listen("third"), 3)
+		time.Sleep(500 * time.Millisecond)
+		sent.Lost()
+		sent.end <- errors.New("gone")
+		<-first.done
+		shared := b.node.next(t)
+		shared.Lost()
+		shared.end <- errors.New("gone")
+		<-second.done
+		<-third.done
+		assert.Equal(t, []string{"first lost", "first settled", "second lost", "third lost", "second settled", "third settled"}, told)
+		assert.Equal(t, before, known())
+	})
+}
+
 func TestBytesAreEachParticipantsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newPrimed(t)

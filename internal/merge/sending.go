@@ -12,22 +12,24 @@ import (
 // sending is one read as the host has it.
 type sending struct {
 	host *host
-	// query is what the next reader is given; parts, or else told, is whom Settled is told.
+	// query is what the next reader is given; parts, or else told, is whom Settled is told, and
+	// toldLost whom Lost is.
 	query    executor.SubQuery
 	parts    []*waiter
 	told     func()
+	toldLost func()
 	priority identity.Priority
 
 	// sentAt is when it was sent, and overdueAt when it is a straggler.
 	sentAt, overdueAt int64
-	// settled is set once the host has settled it.
-	settled bool
+	// settled is set once the host has settled it, and lost before if it will not be answered.
+	settled, lost bool
 }
 
 // start counts a read as in-flight. The mutex is held.
 func (h *host) start(q *executor.SubQuery, priority identity.Priority, now int64) *sending {
-	s := &sending{host: h, query: *q, told: q.Settled, priority: priority, sentAt: now}
-	s.query.Settled = s.settle
+	s := &sending{host: h, query: *q, told: q.Settled, toldLost: q.Lost, priority: priority, sentAt: now}
+	s.query.Settled, s.query.Lost = s.settle, s.lose
 	s.overdueAt = now + int64(straggler*h.tables[tableOf(q.Query)].took)
 	h.inFlight = append(h.inFlight, s)
 	return s
@@ -69,10 +71,12 @@ func (s *sending) settle() {
 	}
 	now := h.reader.now()
 	h.end(s)
-	table := tableOf(s.query.Query)
-	known := h.tables[table]
-	known.settled(now-s.sentAt, now)
-	h.tables[table] = known
+	if !s.lost {
+		table := tableOf(s.query.Query)
+		known := h.tables[table]
+		known.settled(now-s.sentAt, now)
+		h.tables[table] = known
+	}
 	h.dispatch(now)
 	h.mu.Unlock()
 	if s.told != nil {
@@ -80,6 +84,21 @@ func (s *sending) settle() {
 	}
 	for _, w := range s.parts {
 		w.query.Settled()
+	}
+}
+
+// lose is the Lost of the read.
+func (s *sending) lose() {
+	s.host.mu.Lock()
+	s.lost = true
+	s.host.mu.Unlock()
+	if s.toldLost != nil {
+		s.toldLost()
+	}
+	for _, w := range s.parts {
+		if w.query.Lost != nil {
+			w.query.Lost()
+		}
 	}
 }
 

@@ -188,7 +188,7 @@ func (w *waiter) outcome(h *host) ([]partition.Result, error) {
 		return w.results, w.err
 	}
 	alone := *w.query
-	alone.Settled = func() {} // which the shared read has told, or will
+	alone.Settled, alone.Lost = func() {}, nil // which the shared read has told, or will
 	return h.reader.readAlone(w.ctx, &alone)
 }
 
