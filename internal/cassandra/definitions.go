@@ -47,13 +47,35 @@ func (d definitions) schema() *schema.Schema {
 	}{{d.tables, "table_name", false}, {d.views, "view_name", true}} {
 		for _, r := range list.rows {
 			name := [2]string{text(r["keyspace_name"]), text(r[list.name])}
-			if t, ok := newTable(name, text(r["id"]), columns[name]); ok {
+			if t, ok := newTable(name, text(r["id"]), visible(r, columns[name])); ok {
 				t.View, t.NoSpeculation = list.view, noSpeculation(text(r["speculative_retry"]))
 				tables = append(tables, t)
 			}
 		}
 	}
 	return schema.New(tables)
+}
+
+// visible returns the columns of a table that CQL shows. system_schema has others for tables with
+// COMPACT STORAGE: Cassandra's DropCompactStorage tells them apart by the flags of the table. Views
+// have no flags.
+func visible(table row, columns []columnRow) []columnRow {
+	flags, known := table["flags"].([]string)
+	switch {
+	case !known, slices.Contains(flags, "super"):
+	case slices.Contains(flags, "dense"):
+		// The value of a table that has none, all of whose columns are in the primary key.
+		columns = slices.DeleteFunc(columns, func(c columnRow) bool { return c.Kind == schema.Regular && c.empty })
+	case !slices.Contains(flags, "compound"):
+		// The rows of a table without clustering columns are kept as static ones.
+		columns = slices.DeleteFunc(columns, func(c columnRow) bool { return c.Kind == schema.Clustering || c.Kind == schema.Regular })
+		for i := range columns {
+			if columns[i].Kind == schema.Static {
+				columns[i].Kind = schema.Regular
+			}
+		}
+	}
+	return columns
 }
 
 // newTable returns a table, or false when its columns are not all there, as
@@ -76,10 +98,12 @@ func noSpeculation(policy string) bool {
 	return strings.EqualFold(policy, "NONE") || strings.EqualFold(policy, "NEVER")
 }
 
-// columnRow is a column and its position in its part of the key.
+// columnRow is a column, its position in its part of the key, and whether its type is that of no
+// value.
 type columnRow struct {
 	schema.Column
 	position int
+	empty    bool
 }
 
 var columnKinds = map[string]schema.ColumnKind{
@@ -91,7 +115,8 @@ func newColumnRow(r row, t *cqltype.Type) (columnRow, bool) {
 	kind, ok := columnKinds[text(r["kind"])]
 	position, _ := r["position"].(int)
 	descending := text(r["clustering_order"]) == "desc"
-	return columnRow{schema.Column{Name: text(r["column_name"]), Type: t, Kind: kind, Descending: descending}, position}, ok
+	column := schema.Column{Name: text(r["column_name"]), Type: t, Kind: kind, Descending: descending}
+	return columnRow{column, position, text(r["type"]) == "empty"}, ok
 }
 
 // typeResolver parses the names of types, with the user-defined types that they

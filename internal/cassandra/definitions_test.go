@@ -80,3 +80,41 @@ func TestDefinitionsBecomeReplications(t *testing.T) {
 	assert.Equal(t, map[string]int{"dc1": 2, "dc2": 1}, r["b"].Factors)
 	assert.Error(t, r["c"].Err)
 }
+
+// TestHiddenColumnsAreNotShown is of the columns that system_schema has of tables with COMPACT
+// STORAGE, as Cassandra 5.0 lists them.
+func TestHiddenColumnsAreNotShown(t *testing.T) {
+	for name, test := range map[string]struct {
+		flags   any
+		columns []row
+		want    map[string]schema.ColumnKind
+	}{
+		"static compact": {[]string(nil), []row{
+			columnDefinition("t", "a", "partition_key", 0, "int"), columnDefinition("t", "b", "static", -1, "int"),
+			columnDefinition("t", "column1", "clustering", 0, "text"), columnDefinition("t", "value", "regular", -1, "blob"),
+		}, map[string]schema.ColumnKind{"a": schema.PartitionKey, "b": schema.Regular}},
+		"dense without a value": {[]string{"compound", "dense"}, []row{
+			columnDefinition("t", "a", "partition_key", 0, "int"), columnDefinition("t", "c", "clustering", 0, "int"),
+			columnDefinition("t", "value", "regular", -1, "empty"),
+		}, map[string]schema.ColumnKind{"a": schema.PartitionKey, "c": schema.Clustering}},
+		"dense": {[]string{"dense"}, []row{
+			columnDefinition("t", "a", "partition_key", 0, "int"), columnDefinition("t", "c", "clustering", 0, "int"),
+			columnDefinition("t", "value", "regular", -1, "text"),
+		}, map[string]schema.ColumnKind{"a": schema.PartitionKey, "c": schema.Clustering, "value": schema.Regular}},
+		"not compact": {[]string{"compound"}, []row{
+			columnDefinition("t", "a", "partition_key", 0, "int"), columnDefinition("t", "c", "clustering", 0, "int"),
+			columnDefinition("t", "s", "static", -1, "int"), columnDefinition("t", "v", "regular", -1, "int"),
+		}, map[string]schema.ColumnKind{"a": schema.PartitionKey, "c": schema.Clustering, "s": schema.Static, "v": schema.Regular}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := definitions{tables: []row{{"keyspace_name": "ks", "table_name": "t", "id": "1", "flags": test.flags}}, columns: test.columns}.schema()
+			table, ok := s.Table("ks", "t")
+			require.True(t, ok)
+			got := map[string]schema.ColumnKind{}
+			for _, c := range table.Columns {
+				got[c.Name] = c.Kind
+			}
+			assert.Equal(t, test.want, got)
+		})
+	}
+}

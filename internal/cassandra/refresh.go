@@ -21,6 +21,8 @@ const (
 	maxAsked = 5
 	// maxReplaced is how many versions of the schema are remembered.
 	maxReplaced = 16
+	// lagPatience is how long nodes may take to hear of a schema: it spreads within seconds.
+	lagPatience = 30 * time.Second
 )
 
 // settlement says whether a refresh is worth repeating soon.
@@ -35,9 +37,11 @@ const (
 type keeper struct {
 	hosts confirmation
 	// replications are those of the keyspaces of the published schema, and version
-	// is its version; nil and empty before the first. replaced are the last versions before it.
+	// is its version since a moment; nil and empty before the first. replaced are the last
+	// versions before it.
 	replications map[string]ring.Replication
 	version      string
+	since        time.Time
 	replaced     []string
 	// cluster is the name of the cluster.
 	cluster string
@@ -175,8 +179,12 @@ type snapshots struct {
 }
 
 // lags reports whether a view comes from a node that has not heard of the schema that serves:
-// its version is one that was replaced, and others have another one.
-func (k *keeper) lags(v view) bool { return !v.agreed && slices.Contains(k.replaced, v.schema) }
+// its version is one that was replaced, and others have another one. Which of two versions is
+// the newer nobody tells, and a node that comes back with an old one may have been asked last: so
+// what most nodes still have after a while is not what lags.
+func (k *keeper) lags(v view) bool {
+	return !v.agreed && slices.Contains(k.replaced, v.schema) && (!v.shared || time.Since(k.since) < lagPatience)
+}
 
 // replace makes a version the one that serves.
 func (k *keeper) replace(version string) {
@@ -185,7 +193,7 @@ func (k *keeper) replace(version string) {
 	}
 	k.replaced = slices.DeleteFunc(append(k.replaced, k.version), func(old string) bool { return old == version || old == "" })
 	k.replaced = k.replaced[max(len(k.replaced)-maxReplaced, 0):]
-	k.version = version
+	k.version, k.since = version, time.Now()
 }
 
 // definer reads the definitions of a schema whose version is expected, and returns

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
@@ -125,6 +126,38 @@ func TestASchemaThatWasReplacedComesBackOnlyIfAllHaveIt(t *testing.T) {
 		see(fmt.Sprintf("other %d", i), true)
 	}
 	assert.Len(t, c.keeper.replaced, maxReplaced)
+}
+
+// A proxy that starts while a node is away which has not heard of a change may be told the old
+// schema last, when that node is back.
+func TestASchemaOfALaggingNodeDoesNotStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Cluster{log: slog.New(slog.DiscardHandler)}
+		c.keeper.hosts.hosts = hosts(1, 2, 3)
+		see := func(version string, others ...string) string {
+			peers := make([]row, len(others))
+			for i, o := range others {
+				peers[i] = row{"schema_version": o}
+			}
+			v, err := newView(row{"host_id": "id-1", "schema_version": version}, peers, 9042)
+			require.NoError(t, err)
+			next, err := c.next(t.Context(), v, func(_ context.Context, version string) (definitions, string, error) {
+				return told(map[string]string{"v1": "int", "v2": "text"}[version]), version, nil
+			})
+			require.NoError(t, err)
+			c.publish(next)
+			return typeOf(c)
+		}
+		assert.Equal(t, "text", see("v2", "v2", "v1"))
+		assert.Equal(t, "int", see("v1", "v2", "v2"), "a version that was never replaced may be a new one")
+		time.Sleep(lagPatience - time.Second)
+		assert.Equal(t, "int", see("v2", "v2", "v1"), "it may spread")
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, "text", see("v2", "v2", "v1"), "most have it still")
+		time.Sleep(lagPatience + time.Second)
+		assert.Equal(t, "text", see("v1", "v2", "v2"), "of one node")
+		assert.Equal(t, "int", see("v1", "v1", "v1"))
+	})
 }
 
 // newStepping returns a Cluster over two fake nodes that refreshes when it is told to, after what

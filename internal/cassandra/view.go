@@ -33,8 +33,9 @@ type view struct {
 	cluster, release string
 	// schema is the version of the schema of the asked node.
 	schema string
-	// agreed is whether all nodes, as far as the asked one knows, have it.
-	agreed bool
+	// agreed is whether all nodes, as far as the asked one knows, have it, and shared whether
+	// more than half of them do.
+	agreed, shared bool
 	// believed is whether its hosts, or those of one before it, are now those that serve.
 	believed bool
 }
@@ -51,18 +52,24 @@ func newView(local row, peers []row, port int) (view, error) {
 	}
 	v := view{
 		from: text(local["host_id"]), cluster: text(local["cluster_name"]), release: text(local["release_version"]),
-		schema: text(local["schema_version"]), agreed: true,
+		schema: text(local["schema_version"]),
 	}
 	if v.from == "" {
 		return view{}, errors.New("system.local has no host_id yet")
 	}
 	v.add(local, port, "rpc_address", "rpc_port", "broadcast_address", "listen_address")
+	same, others := 1, 0
 	for _, p := range peers {
 		v.add(p, port, "native_address", "native_port", "rpc_address", "peer")
-		if s := text(p["schema_version"]); s != "" && s != v.schema {
-			v.agreed = false
+		switch text(p["schema_version"]) {
+		case "":
+		case v.schema:
+			same++
+		default:
+			others++
 		}
 	}
+	v.agreed, v.shared = others == 0, same > others
 	slices.SortFunc(v.hosts, func(a, b ring.Host) int { return strings.Compare(a.ID, b.ID) })
 	return v, nil
 }

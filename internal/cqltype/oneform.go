@@ -12,8 +12,9 @@ func (t *Type) OneForm() bool {
 }
 
 // manyForms are the kinds of which different bytes may compare as equal, or whose order is
-// not known here.
-var manyForms = []Kind{Decimal, VarInt, Float, Double, Boolean, Custom, Unknown}
+// not known here. Fields that are missing at the end of a tuple or of a user-defined type, to
+// which they were added since, compare as null.
+var manyForms = []Kind{Decimal, VarInt, Float, Double, Boolean, Tuple, UDT, Custom, Unknown}
 
 // EmptyIsNull reports whether Cassandra takes a value of no bytes for null where null is not
 // allowed, as in an IN; its isEmptyValueMeaningless is true for most of these types.

@@ -4,6 +4,7 @@ package cassandra_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -76,4 +77,34 @@ func TestRealStatementsStayFew(t *testing.T) {
 	after, err = c.Prepared(t.Context(), host, name)
 	require.NoError(t, err)
 	assert.Greater(t, after, mostStatements, "control: without the bound there are more")
+}
+
+// TestRealCompactTables reads all columns of tables whose schema lists some that CQL does not show.
+func TestRealCompactTables(t *testing.T) {
+	_, admin := shared.get(t)
+	names := shared.define(t,
+		"CREATE TABLE %s (id text PRIMARY KEY, v text) WITH COMPACT STORAGE",
+		"CREATE TABLE %s (id text, seq int, PRIMARY KEY (id, seq)) WITH COMPACT STORAGE",
+		"CREATE TABLE %s (id text, seq int, v text, PRIMARY KEY (id, seq)) WITH COMPACT STORAGE")
+	shown := [][]string{{"id", "v"}, {"id", "seq"}, {"id", "seq", "v"}}
+	literals := map[string]string{"id": "'a'", "seq": "7", "v": "'x'"}
+	c := open(t, config(shared.cluster))
+	for i, name := range names {
+		var values []string
+		for _, column := range shown[i] {
+			values = append(values, literals[column])
+		}
+		require.NoError(t, admin.Exec(t.Context(), fmt.Sprintf("INSERT INTO test.%s (%s) VALUES (%s)", name, strings.Join(shown[i], ", "), strings.Join(values, ", "))))
+		table := definition(t, c, name)
+		var got []string
+		for _, column := range table.Columns {
+			got = append(got, column.Name)
+		}
+		require.Equal(t, shown[i], got)
+		res, err := read(t, c, executor.Query{Table: table, Columns: table.Columns}, c.Ring().Host(0), textKey(t, "a"))
+		require.NoError(t, err)
+		require.Equal(t, partition.Found, res[0].Status, "%v", res[0].Err)
+		require.Len(t, res[0].Rows, 1)
+		require.Len(t, res[0].Rows[0], len(shown[i]))
+	}
 }

@@ -249,3 +249,27 @@ func TestRealWhatALimitCutsOffIsRead(t *testing.T) {
 		}
 	})
 }
+
+// TestRealRowsOfATypeThatGotAField reads rows whose clustering value was written before its type got
+// a further field: Cassandra returns the bytes that were written, and not those that were asked for.
+func TestRealRowsOfATypeThatGotAField(t *testing.T) {
+	_, admin := shared.get(t)
+	require.NoError(t, admin.Exec(t.Context(), "CREATE TYPE test.grown (a int)"))
+	name := shared.table(t, "CREATE TABLE %s (id text, at frozen<grown>, v int, PRIMARY KEY (id, at))")
+	var keys []partition.Key
+	for i := range 3 {
+		require.NoError(t, admin.Exec(t.Context(), fmt.Sprintf("INSERT INTO test.%s (id, at, v) VALUES ('p', {a: %d}, %d)", name, i, i)))
+		k, err := partition.NewRowKey(1, []byte("p"), []byte{0, 0, 0, 4, 0, 0, 0, byte(i), 0xff, 0xff, 0xff, 0xff})
+		require.NoError(t, err)
+		keys = append(keys, k)
+	}
+	require.NoError(t, admin.Exec(t.Context(), "ALTER TYPE test.grown ADD b int"))
+	c := open(t, config(shared.cluster))
+	table := definition(t, c, name)
+	res, err := read(t, c, executor.Query{Table: table, Columns: columns(t, table, "v")}, c.Ring().Host(0), keys...)
+	require.NoError(t, err)
+	for i, r := range res {
+		require.Equal(t, partition.Found, r.Status, "%v", r.Err)
+		require.Equal(t, []byte{0, 0, 0, byte(i)}, r.Rows[0][0])
+	}
+}
