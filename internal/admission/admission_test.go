@@ -225,6 +225,7 @@ func TestWorkWhoseDeadlineCannotBeMetIsNotStarted(t *testing.T) {
 			return err
 		}
 		require.NoError(t, ask(50, time.Millisecond), "nothing is known yet")
+		require.NoError(t, ask(50, -time.Millisecond), "and it times out")
 		for range enough {
 			require.NoError(t, ask(50, second))
 		}

@@ -47,7 +47,7 @@ func (c *Controller) checkDeadline(p *Permit) *Refusal {
 		return nil
 	}
 	takes, left := p.table.fastest.of(p.ask.Keys, p.began), p.ask.Deadline.Sub(p.began)
-	if left >= takes {
+	if takes == 0 || left >= takes { // without evidence it times out, as without admission
 		return nil
 	}
 	return p.refusal(ReasonDeadline, fmt.Sprintf(

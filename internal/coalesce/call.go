@@ -241,16 +241,17 @@ func (c *Call) finish(s *slot) {
 	s.first, s.second = nil, nil
 }
 
-// Unanswered returns the keys that wait or have waited and have no answer, in case
-// the lookup ends before they have.
-func (c *Call) Unanswered() []int32 {
-	var keys []int32
+// Unanswered returns the keys that wait or have waited and have no answer, in case the lookup
+// ends before they have. Their results say why a read of them has failed while another went on;
+// they are pending if none has.
+func (c *Call) Unanswered() []Answer {
+	var out []Answer
 	for i := range c.slots {
 		if s := &c.slots[i]; !s.done {
-			keys = append(keys, s.index)
+			out = append(out, Answer{Key: int(s.index), Result: s.verdict, Shared: s.shared})
 		}
 	}
-	return keys
+	return out
 }
 
 // Close ends the call, which is of no more use. Those that wait for its reads read

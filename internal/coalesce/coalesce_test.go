@@ -194,7 +194,7 @@ func TestAFailureCountsWhenNothingElseIsWaitedFor(t *testing.T) {
 		waiter.Report(0, unavailable)
 		statuses, _ := next(waiter)
 		assert.Empty(t, statuses, "the first read may still be answered")
-		assert.Equal(t, []int32{0}, waiter.Unanswered())
+		assert.Equal(t, []Answer{{Result: unavailable}}, waiter.Unanswered())
 		reader.Close()
 		answers, read := waiter.Next()
 		assert.Equal(t, []Answer{{Result: unavailable}}, answers)

@@ -168,10 +168,14 @@ func (w *waiting) expire(ctx context.Context) {
 		return
 	}
 	waited := time.Since(w.begin)
-	res := executor.TimedOut(ctx, waited)
-	keys := w.call.Unanswered()
-	for _, k := range keys {
-		w.sink(int(k), res)
+	late := executor.TimedOut(ctx, waited)
+	var keys []int32
+	for _, a := range w.call.Unanswered() {
+		keys = append(keys, int32(a.Key))
+		if s := a.Result.Status; s == partition.Pending || s == partition.TimedOut {
+			a.Result = late
+		}
+		w.sink(a.Key, a.Result)
 	}
 	if w.req.Trace {
 		w.done.Attempts = append(w.done.Attempts, executor.Attempt{

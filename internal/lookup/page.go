@@ -86,7 +86,7 @@ func (r *Request) cursor(i int, token string) ([][]byte, error) {
 	cursor := make([][]byte, len(columns))
 	for c := range cursor {
 		size, n := binary.Uvarint(values)
-		if n <= 0 || size > uint64(len(values)-n) {
+		if n <= 0 || size > uint64(len(values)-n) || size > partition.MaxKeyBytes {
 			return nil, errNoPage
 		}
 		cursor[c], values = values[n:n+int(size)], values[n+int(size):]

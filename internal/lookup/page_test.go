@@ -3,6 +3,7 @@ package lookup_test
 import (
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"slices"
 	"testing"
 
@@ -22,6 +23,16 @@ func (f *fixture) logTable(t *testing.T, name string, descending bool) *lookup.T
 	settings := *f.table(t).Settings
 	settings.Columns = nil
 	return &lookup.Table{Schema: logSchema(name, descending), Columns: logSchema(name, descending).Columns, Settings: &settings}
+}
+
+// huge is a table whose clustering column is a varint.
+func (f *fixture) huge(t *testing.T) *lookup.Table {
+	t.Helper()
+	table := f.logTable(t, "log", false)
+	table.Schema = schema.NewTable("shop", "log", "id", []schema.Column{
+		{Name: "host", Type: text, Kind: schema.PartitionKey}, {Name: "n", Type: &cqltype.Type{Kind: cqltype.VarInt}, Kind: schema.Clustering}})
+	table.Columns = table.Schema.Columns
+	return table
 }
 
 func logSchema(name string, descending bool) *schema.Table {
@@ -163,6 +174,10 @@ func TestATokenIsOfOneKeyOfOneTableInOneOrder(t *testing.T) {
 		_, err := f.Get(t.Context(), &test.req)
 		require.ErrorContains(t, err, test.want, name)
 	}
+	// A varint takes seconds to become decimal, and no key has so many bytes.
+	_, err = f.Get(t.Context(), &lookup.Request{Table: f.huge(t), Keys: []partition.Key{a}, Paging: true, PageTokens: []string{
+		lookup.Tagged(&lookup.Request{Table: f.huge(t), Keys: []partition.Key{a}}, append(binary.AppendUvarint(nil, 65536), make([]byte, 65536)...))}})
+	require.ErrorContains(t, err, "page_tokens[0]: it is not the token")
 	_, err = f.Get(t.Context(), &lookup.Request{Table: f.table(t), Keys: keys(t, "a"), Paging: true})
 	require.NoError(t, err, "a key of a table without clustering columns has one page")
 }

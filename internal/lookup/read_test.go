@@ -2,6 +2,7 @@ package lookup_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -249,6 +250,25 @@ func TestAWaiterKeepsItsOwnDeadline(t *testing.T) {
 		assert.EqualError(t, waiter.resp.Results[0].Err, "no replica answered within 8ms")
 		assert.Equal(t, 50*ms, reader.ended)
 		assert.Equal(t, []partition.Status{found}, reader.statuses())
+	})
+}
+
+// TestAWaiterTellsWhyItsOwnReadFailed has the read that it waits for outlive its deadline.
+func TestAWaiterTellsWhyItsOwnReadFailed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newConcurrent(t)
+		c.fault = func(ctx context.Context, n int, _ *executor.SubQuery) ([]partition.Result, error) {
+			if n > 1 {
+				return nil, &executor.ReadError{Reason: executor.ReasonOverloaded, Err: errors.New("busy")}
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		c.at(0, lookup.Request{Timeout: 400 * ms}, "a")
+		waiter := c.at(2*ms, lookup.Request{Timeout: 100 * ms}, "a")
+		c.wait()
+		assert.Equal(t, []partition.Status{partition.Shed}, waiter.statuses())
+		assert.Equal(t, 102*ms, waiter.ended)
 	})
 }
 

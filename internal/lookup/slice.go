@@ -57,6 +57,10 @@ func (t *Table) clusteringNames() string {
 	return strings.Join(names, ", ")
 }
 
+// maxConditions is how many bytes the values of all conditions may have together. No stored value
+// is longer, and each statement of a lookup has a copy of all.
+const maxConditions = partition.MaxKeyBytes
+
 // Slice returns the rows of every key that meet all conditions, in clustering order or in
 // reverse; nil for all of them in order. The conditions follow the rules of CQL: together they
 // restrict neighbouring clustering columns, and a column behind a range none. The error is an
@@ -68,11 +72,18 @@ func (t *Table) Slice(conditions []Condition, reverse bool) (*partition.Slice, e
 	if len(conditions) == 0 && !reverse {
 		return nil, nil //nolint:nilnil // nil is every row
 	}
-	s := &partition.Slice{Reverse: reverse}
+	s, size := &partition.Slice{Reverse: reverse}, 0
 	for _, c := range conditions {
 		column, err := t.ClusteringColumn(c.Column)
 		if err != nil {
 			return nil, err
+		}
+		for _, v := range c.Values {
+			size += len(v)
+		}
+		if size > maxConditions {
+			return nil, Invalid(whereField(column.Name), "the values of where exceed %d bytes together; every statement holds them, so ask for less at a time",
+				maxConditions)
 		}
 		r := partition.Restriction{Column: t.clustering(column.Name), Operator: c.Operator, Values: c.Values}
 		if r.Operator == partition.In {

@@ -1,6 +1,7 @@
 package lookup_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -69,6 +70,14 @@ func TestConditionsFollowTheRulesOfCQL(t *testing.T) {
 			kind = lookup.ErrForbidden
 		}
 		require.ErrorIs(t, err, kind, name)
+	}
+	for size, want := range map[int]string{65535: "", 65536: "where.a: the values of where exceed 65535 bytes together"} {
+		_, err := table.Slice([]lookup.Condition{on("a", partition.Equal, strings.Repeat("x", size))}, false)
+		if want == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, want)
+		}
 	}
 	gap := events()
 	gap.Settings.Columns = nil

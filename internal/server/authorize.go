@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
@@ -90,7 +89,9 @@ func (s *Server) audit(ctx context.Context, table string, err error) {
 	}
 	reason := identity.ForbiddenTable
 	switch {
-	case strings.HasPrefix(refused.Field, "columns"):
+	case refused.Reason == reasons.ForbiddenLevel:
+		return // whoever asks
+	case refused.Reason == reasons.ForbiddenColumn:
 		reason = identity.ForbiddenColumn
 	case refused.Field == "keyspace":
 		reason = identity.ForbiddenKeyspace

@@ -6,6 +6,7 @@ import (
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/cqltype"
+	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
 var (
@@ -32,8 +33,11 @@ func appendValueJSON(dst []byte, t *cqltype.Type, v *qosproxyv1.Value) ([]byte, 
 		return appendFieldsJSON(dst, t, v)
 	default:
 		cell, err := encodeValue(t, v)
-		if err != nil {
+		switch {
+		case err != nil:
 			return dst, err
+		case len(cell) > partition.MaxKeyBytes: // a varint takes seconds to become decimal
+			return dst, partition.ErrKeyTooLong
 		}
 		if t.Kind == cqltype.Decimal {
 			// In quotes: Cassandra reads a bare one as a double, 1.50 as 1.5.

@@ -2,12 +2,14 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -47,7 +49,8 @@ func TestAClientIsShownThePrimaryKeyItMayNotRead(t *testing.T) {
 	clients := identity.NewRegistry(nil, nil)
 	require.NoError(t, clients.Replace([]identity.Member{{SocketHeader: "reader", Client: identity.Client{Name: "reader",
 		Access: identity.NewAccess([]identity.Grant{{Keyspace: "ks", Table: "events", Columns: []string{"v"}}})}}}))
-	d := open(t, Deps{Lookup: &fake{tables: []*lookup.Table{clustered(t)}}, Clients: clients})
+	registry := prometheus.NewRegistry()
+	d := open(t, Deps{Lookup: &fake{tables: []*lookup.Table{clustered(t)}}, Clients: clients, Audit: identity.NewAudit(registry, slog.New(slog.DiscardHandler))})
 	ask := func(method, target, body string) (int, string) {
 		r := httptest.NewRequest(method, target, strings.NewReader(body))
 		r.Header.Set(identity.SocketHeader, "reader")
@@ -69,6 +72,14 @@ func TestAClientIsShownThePrimaryKeyItMayNotRead(t *testing.T) {
 		code, answer := ask(http.MethodPost, "/v1/ks/events:batchGet", body)
 		assert.Equal(t, want, code, "%s: %s", body, answer)
 	}
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	refused := map[string]float64{}
+	for _, m := range families[0].GetMetric() {
+		refused[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+	}
+	assert.InDelta(t, 3, refused["column"], 0)
+	assert.Zero(t, refused["table"])
 }
 
 // TestBothListenersAskForTheSameRows is of keys with clustering values, conditions, orders and
