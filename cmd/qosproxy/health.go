@@ -18,7 +18,7 @@ import (
 )
 
 func newHealth() *cobra.Command {
-	var configFile string
+	var configFile, cert, key string
 	var live bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -39,7 +39,10 @@ is also while Cassandra is down.`,
 			if err != nil {
 				return err
 			}
-			client, url, err := adminClient(cfg.Listen)
+			if (cert == "") != (key == "") {
+				return command.Usagef("--cert and --key go together; set both")
+			}
+			client, url, err := adminClient(cfg.Listen, cert, key)
 			if err != nil {
 				return command.Usage(err)
 			}
@@ -59,6 +62,8 @@ is also while Cassandra is down.`,
 	}
 	command.ConfigFlag(cmd, &configFile)
 	cmd.Flags().BoolVar(&live, "live", false, "ask whether the process is alive, whether or not it is ready")
+	cmd.Flags().StringVar(&cert, "cert", "", "PEM file of a client's certificate, where the listener asks for one (default: that of listen.tls.admin)")
+	cmd.Flags().StringVar(&key, "key", "", "PEM file of the client's key")
 	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Second, "longest time to wait for the answer")
 	return cmd
 }
@@ -72,6 +77,9 @@ func probe(ctx context.Context, client *http.Client, url string) (string, error)
 	}
 	resp, err := client.Do(req)
 	if err != nil {
+		if remedy := tlsRemedy(err.Error()); remedy != "" {
+			return "", fmt.Errorf("ask the admin listener: %w; %s", err, remedy)
+		}
 		return "", fmt.Errorf("ask the admin listener: %w", err)
 	}
 	defer resp.Body.Close()
@@ -87,8 +95,9 @@ func probe(ctx context.Context, client *http.Client, url string) (string, error)
 }
 
 // adminClient returns a client of the admin listener on this machine, and its URL
-// without a path.
-func adminClient(l config.Listen) (*http.Client, string, error) {
+// without a path. Where clients need a certificate it has that of the files, or if these are
+// empty that of the listener.
+func adminClient(l config.Listen, certFile, keyFile string) (*http.Client, string, error) {
 	if l.Admin == "" {
 		return nil, "", errors.New("listen.admin is off; give it an address, which is where health is asked")
 	}
@@ -116,9 +125,13 @@ func adminClient(l config.Listen) (*http.Client, string, error) {
 	// and nothing secret is said.
 	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	if own.ClientCAFile != "" {
-		certificate, err := tls.LoadX509KeyPair(own.CertFile, own.KeyFile)
+		where := "--cert, --key"
+		if certFile == "" {
+			where, certFile, keyFile = "listen.tls.admin", own.CertFile, own.KeyFile
+		}
+		certificate, err := tls.LoadX509KeyPair(certFile, keyFile)
 		if err != nil {
-			return nil, "", fmt.Errorf("listen.tls.admin: %w", err)
+			return nil, "", fmt.Errorf("%s: %w", where, err)
 		}
 		transport.TLSClientConfig.Certificates = []tls.Certificate{certificate}
 	}

@@ -1,6 +1,16 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -92,12 +103,60 @@ func TestHealthSpeaksTLSToItsOwnListener(t *testing.T) {
 	t.Cleanup(s.Close)
 	client, url, err := adminClient(config.Listen{
 		Admin: s.Listener.Addr().String(), TLS: config.ListenTLS{Admin: config.ServerTLS{CertFile: "some.pem"}},
-	})
+	}, "", "")
 	require.NoError(t, err)
 	assert.True(t, strings.HasPrefix(url, "https://"), url)
 	answer, err := probe(t.Context(), client, url+"/livez")
 	require.NoError(t, err)
 	assert.Equal(t, "ok", answer)
+}
+
+// TestHealthHasACertificateOfItsOwn is of a listener that does not take its own certificate as
+// that of a client.
+func TestHealthHasACertificateOfItsOwn(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	client, serving := certificate(t, "client"), certificate(t, "proxy")
+	s.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool()}
+	require.True(t, s.TLS.ClientCAs.AppendCertsFromPEM(client.pem))
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	t.Setenv("QOSPROXY_LISTEN_ADMIN", s.Listener.Addr().String())
+	for key, file := range map[string]string{"CERT_FILE": serving.cert, "KEY_FILE": serving.key, "CLIENT_CA_FILE": client.cert} {
+		t.Setenv("QOSPROXY_LISTEN_TLS_ADMIN_"+key, file)
+	}
+	_, err := execute(t, "health")
+	require.ErrorContains(t, err, "set --cert and --key")
+	out, err := execute(t, "health", "--cert", client.cert, "--key", client.key)
+	require.NoError(t, err)
+	assert.Equal(t, "ok\n", out)
+	_, err = execute(t, "health", "--cert", client.cert)
+	assert.ErrorContains(t, err, "--cert and --key go together")
+}
+
+// certified is a certificate that signs itself, in files.
+type certified struct {
+	pem       []byte
+	cert, key string
+}
+
+func certificate(t *testing.T, name string) certified {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	require.NoError(t, err)
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	c := certified{pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
+	require.NoError(t, os.WriteFile(c.cert, c.pem, 0o600))
+	require.NoError(t, os.WriteFile(c.key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
+	return c
 }
 
 func TestLoopbackOfAListener(t *testing.T) {

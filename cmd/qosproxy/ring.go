@@ -65,9 +65,10 @@ type ringReport struct {
 	Ranges   []ringRange  `json:"ranges,omitempty"`
 }
 
-// ringBalance is how evenly the data of a keyspace is spread, relative to the
-// mean share of a host.
+// ringBalance is how evenly the data of a keyspace is spread within the local datacenter,
+// relative to the mean share of a host there.
 type ringBalance struct {
+	DC     string  `json:"dc"`
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
 	StdDev float64 `json:"stddev"`
@@ -99,8 +100,8 @@ func newRingReport(r *ring.Ring, keyspace string, ranges bool) (*ringReport, err
 			return nil, fmt.Errorf("keyspace %s: %w%s", keyspace, r.PlacementError(keyspace), suggest.Hint(keyspace, r.Keyspaces()))
 		}
 		share = placement.Ownership()
-		balance := placement.Balance("")
-		report.Balance = &ringBalance{Min: balance.Min, Max: balance.Max, StdDev: balance.StdDev}
+		balance := placement.Balance(r.LocalDC())
+		report.Balance = &ringBalance{DC: r.LocalDC(), Min: balance.Min, Max: balance.Max, StdDev: balance.StdDev}
 		if ranges {
 			for span := range placement.Ranges() {
 				row := ringRange{Start: span.Start, End: span.End}
@@ -141,8 +142,8 @@ func (r *ringReport) print(cmd *cobra.Command) error {
 		fmt.Fprintln(cmd.OutOrStdout(), "\nShare of the token space. Name a KEYSPACE for the share of its data, replicas counted.")
 		return nil
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "\nShare of the data of %s, replicas counted. Least %.2f, most %.2f times the mean; standard deviation %.1f %%.\n",
-		r.Keyspace, r.Balance.Min, r.Balance.Max, r.Balance.StdDev*100)
+	fmt.Fprintf(cmd.OutOrStdout(), "\nShare of the data of %s, replicas counted. In %s least %.2f, most %.2f times the mean; standard deviation %.1f %%.\n",
+		r.Keyspace, r.Balance.DC, r.Balance.Min, r.Balance.Max, r.Balance.StdDev*100)
 	if len(r.Ranges) == 0 {
 		return nil
 	}

@@ -46,15 +46,15 @@ func newTop() *cobra.Command {
 rates, hosts with their state, tables, clients and the latest trouble. It asks the admin
 listener at the address of the configuration, or at --admin. q or Ctrl-C ends it.
 
-Of each host it shows the outstanding keys, the statements in-flight against the limit that
-the proxy has found (STMTS), the sub-queries that wait to share a statement (WAIT), and the
-keys of a statement (K/STMT). A host without a limit has not been asked, or merge is off.
+Of each host it shows the outstanding keys, the statements in-flight (STMTS), the sub-queries
+that wait to share a statement (WAIT), and the keys of a statement (K/STMT). Statements of
+tables with merge off are not counted.
 
 Without a terminal it prints one text after another. -o json prints the answers of the
 proxy, one object a line. Their counts are since its start.`,
 		Example: `  qosproxy top
   qosproxy top --admin 10.0.0.7:8081 --interval 5s
-  kubectl exec deploy/qosproxy -- qosproxy top --once
+  kubectl exec deploy/qosproxy -- /qosproxy top --once
   qosproxy top --admin proxy.example.org:8081 --ca ca.pem --cert client.pem --key client-key.pem
   qosproxy top --once -o json | jq .hosts`,
 		Args: command.Exactly(0, 0, "no argument"),
@@ -90,6 +90,7 @@ type top struct {
 
 // open finds out where to ask.
 func (f topFlags) open() (*top, error) {
+	encrypted := f.tls.encrypted()
 	if f.admin == "" {
 		cfg, err := command.LoadConfig(f.config)
 		if err != nil {
@@ -98,28 +99,27 @@ func (f topFlags) open() (*top, error) {
 		if f.admin = cfg.Listen.Admin; f.admin == "" {
 			return nil, command.Usagef("listen.admin is off in the configuration; --admin names that of another proxy")
 		}
-		if cfg.Listen.TLS.Admin.CertFile != "" && !strings.HasPrefix(f.admin, "unix:") {
-			f.admin = "https://" + f.admin
-		}
+		encrypted = encrypted || cfg.Listen.TLS.Admin.CertFile != ""
 	}
 	config, err := f.tls.config()
 	if err != nil {
 		return nil, err
 	}
-	t := &top{topFlags: f, client: &http.Client{Timeout: topPatience, Transport: &http.Transport{TLSClientConfig: config}}}
+	transport := &http.Transport{TLSClientConfig: config}
+	t := &top{topFlags: f, client: &http.Client{Timeout: topPatience, Transport: transport}}
+	scheme := "http://"
+	if encrypted {
+		scheme = "https://"
+	}
 	if path, ok := strings.CutPrefix(f.admin, "unix://"); ok {
-		t.url = "http://unix/status/live"
-		t.client.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		t.url = scheme + "unix/status/live"
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
-		}}
+		}
 		return t, nil
 	}
 	address := f.admin
 	if !strings.Contains(address, "://") {
-		scheme := "http://"
-		if f.tls.encrypted() {
-			scheme = "https://"
-		}
 		address = scheme + f.admin
 	}
 	u, err := url.Parse(address)

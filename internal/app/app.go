@@ -127,6 +127,9 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if a.reloader, err = reload.New(a.reloads(registry)); err != nil {
 		return err
 	}
+	if a.writtenSince() {
+		a.reloader.Expect()
+	}
 	settings, err := CassandraConfig(a.started, a.log)
 	if err != nil {
 		return err
@@ -324,22 +327,26 @@ func buildInfo(options Options) prometheus.Collector {
 // CassandraConfig returns how to reach the cluster that a configuration names. It
 // reads the password and certificate files.
 func CassandraConfig(cfg *config.Config, log *slog.Logger) (cassandra.Config, error) {
+	out := clusterConfig(cfg, log)
+	access, err := accessOf(cfg)
+	out.Username, out.Password, out.TLS, out.AnyName = access.Username, access.Password, access.TLS, access.AnyName
+	return out, err
+}
+
+// clusterConfig is CassandraConfig without what the password and certificate files hold.
+func clusterConfig(cfg *config.Config, log *slog.Logger) cassandra.Config {
 	c := cfg.Cassandra
-	out := cassandra.Config{
+	return cassandra.Config{
 		ContactPoints:      c.ContactPoints,
 		Port:               c.Port,
 		LocalDC:            c.LocalDC.Local(),
 		LaterDCs:           c.LocalDC.Later(),
-		Username:           c.Username,
 		ConnectionsPerHost: c.ConnectionsPerHost,
 		ConnectTimeout:     c.ConnectTimeout,
 		RefreshInterval:    c.RefreshInterval,
 		NodeLocal:          wantsNodeLocal(cfg),
 		Logger:             log,
 	}
-	access, err := accessOf(cfg)
-	out.Password, out.TLS, out.AnyName = access.Password, access.TLS, access.AnyName
-	return out, err
 }
 
 // Addr returns the address that the listener grpc, http or admin is bound to,

@@ -112,6 +112,16 @@ func (a *App) reloads(registry prometheus.Registerer) reload.Config {
 	}
 }
 
+// writtenSince reports whether the configuration is another than the one that was started with,
+// or cannot be read any more.
+func (a *App) writtenSince() bool {
+	if a.options.Reload == nil {
+		return false
+	}
+	now, err := a.options.Reload()
+	return err != nil || len(config.Changes(a.started, now)) > 0
+}
+
 // load reads the configuration and the files that it names, and applies them all
 // or nothing. It returns the files that it depends on.
 func (a *App) load() ([]string, error) {

@@ -28,6 +28,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/admin"
 	"github.com/qosproxy/qosproxy/internal/admission"
+	"github.com/qosproxy/qosproxy/internal/cassandra"
 	"github.com/qosproxy/qosproxy/internal/config"
 	"github.com/qosproxy/qosproxy/internal/cost"
 	"github.com/qosproxy/qosproxy/internal/executor"
@@ -243,4 +244,35 @@ func TestALevelSetByHandStaysUntilTheFileSaysAnother(t *testing.T) {
 	assert.Equal(t, slog.LevelError, r.options.Level.Level())
 	require.NoError(t, r.rewrite(t, version(1)))
 	assert.Equal(t, slog.LevelDebug, r.options.Level.Level())
+}
+
+// TestAFileThatIsWrittenDuringTheStartIsRead has the file change after the configuration was read
+// and before the proxy looks at files.
+func TestAFileThatIsWrittenDuringTheStartIsRead(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "q.yaml")
+	put := func(n int) {
+		require.NoError(t, os.WriteFile(file, []byte("cassandra: {contact_points: ['127.0.0.1:1']}\n"+
+			"listen: {grpc: '127.0.0.1:0', http: '127.0.0.1:0', admin: '127.0.0.1:0'}\n"+version(n)), 0o600))
+	}
+	put(0)
+	read := func() (*config.Config, error) { return config.Load(file, nil) }
+	cfg, err := read()
+	require.NoError(t, err)
+	put(1)
+	a := New(cfg, Options{Level: new(slog.LevelVar), Reload: read, reloadInterval: 10 * time.Millisecond})
+	require.NoError(t, a.Start(t.Context()))
+	defer func() { assert.NoError(t, a.Stop(context.Background())) }()
+	assert.Eventually(t, func() bool { return len(a.cfg.Load().Tables) == 2 }, 5*time.Second, 10*time.Millisecond)
+}
+
+// TestTheDriverOfShadowNeedsNoFileOfTheStart has the password of the cluster be in another file
+// than when the proxy was started, of which the first is gone.
+func TestTheDriverOfShadowNeedsNoFileOfTheStart(t *testing.T) {
+	r := startReloadable(t)
+	defer r.stop()
+	r.started = r.cfg.Load()
+	r.started.Cassandra.Username, r.started.Cassandra.PasswordFile = "u", filepath.Join(t.TempDir(), "gone")
+	r.cluster = new(cassandra.Cluster)
+	_, err := r.OpenDriver(t.Context())
+	require.ErrorContains(t, err, "the ring of the cluster is not known yet")
 }

@@ -22,10 +22,7 @@ const driverTimeout = 10 * time.Second
 // OpenDriver connects to the cluster as an application does that has no proxy. The caller
 // closes it. The ring must be known.
 func (a *App) OpenDriver(ctx context.Context) (*cassandra.Baseline, error) {
-	settings, err := CassandraConfig(a.started, a.log)
-	if err != nil {
-		return nil, err
-	}
+	settings := clusterConfig(a.started, a.log)
 	settings.Access = func() cassandra.Access { return *a.access.Load() }
 	settings.Incidents = a.incidents
 	r := a.cluster.Ring()

@@ -65,18 +65,23 @@ func fromKubernetes(name, value string) bool {
 		strings.HasSuffix(name, "_PORT") && serviceAddress.MatchString(value)
 }
 
-// setVariable sets a scalar or a list of strings.
+// setVariable sets a scalar or a list of scalars.
 func setVariable(dst reflect.Value, value string) error {
 	if dst.Kind() != reflect.Slice || isScalar(dst.Type()) {
 		return setScalar(dst, value)
 	}
-	items := []string{}
-	for item := range strings.SplitSeq(value, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			items = append(items, item)
+	items := reflect.MakeSlice(dst.Type(), 0, strings.Count(value, ",")+1)
+	for text := range strings.SplitSeq(value, ",") {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
 		}
+		item := reflect.New(dst.Type().Elem()).Elem()
+		if err := setScalar(item, text); err != nil {
+			return err
+		}
+		items = reflect.Append(items, item)
 	}
-	dst.Set(reflect.ValueOf(items).Convert(dst.Type()))
+	dst.Set(items)
 	return nil
 }
 

@@ -23,6 +23,7 @@ func TestVariablesGoOverTheFile(t *testing.T) {
 		"QOSPROXY_CASSANDRA_TLS_CA_FILE=/etc/ca=1.pem",
 		"QOSPROXY_CASSANDRA_LOCAL_DC=dc1, dc2",
 		"QOSPROXY_DEFAULTS_DC_FAILOVER=off",
+		"QOSPROXY_DEFAULTS_CONSISTENCIES=local_quorum, ONE",
 		"QOSPROXY_CASSANDRA_LOCAL_RACK=",
 		"QOSPROXY_LISTEN_HTTP=",
 		"QOSPROXY_LISTEN_SOCKET_MODE=0600",
@@ -41,6 +42,7 @@ func TestVariablesGoOverTheFile(t *testing.T) {
 	assert.Equal(t, "/etc/ca=1.pem", c.Cassandra.TLS.CAFile)
 	assert.Equal(t, Datacenters{"dc1", "dc2"}, c.Cassandra.LocalDC)
 	assert.Equal(t, DCFailoverOff, c.Defaults.DCFailover)
+	assert.Equal(t, []Consistency{"LOCAL_QUORUM", "ONE"}, c.Defaults.Consistencies)
 	assert.True(t, c.Cassandra.TLS.On())
 	assert.Empty(t, c.Listen.HTTP)
 	assert.Equal(t, fs.FileMode(0o600), c.Listen.SocketMode)
@@ -58,15 +60,16 @@ func TestVariablesGoOverTheFile(t *testing.T) {
 
 func TestProblemsOfVariablesNameThem(t *testing.T) {
 	for entry, want := range map[string]string{
-		"QOSPROXY_DEFAULTS_TIMOUT=50ms":     "QOSPROXY_DEFAULTS_TIMOUT: unknown variable, did you mean QOSPROXY_DEFAULTS_TIMEOUT?",
-		"QOSPROXY_DEFAULTS_TIMEOUT=50":      `QOSPROXY_DEFAULTS_TIMEOUT: defaults.timeout: "50" has no unit; write 50ms or 50s`,
-		"QOSPROXY_DEFAULTS_TIMEOUT=":        `QOSPROXY_DEFAULTS_TIMEOUT: defaults.timeout: "" is not a duration; write 15ms, 2s or 1m30s`,
-		"QOSPROXY_DEFAULTS_TIMEOUT=0s":      "QOSPROXY_DEFAULTS_TIMEOUT: defaults.timeout: 0s is not above 0; use a duration such as 50ms",
-		"QOSPROXY_CASSANDRA_CONTACT_POINTS": "QOSPROXY_CASSANDRA_CONTACT_POINTS: cassandra.contact_points: is empty; name at least one node of the cluster",
-		"QOSPROXY_CASSANDRA_PASSWORD=hush":  "QOSPROXY_CASSANDRA_PASSWORD: a password is not read from the environment; write it to a file and set QOSPROXY_CASSANDRA_PASSWORD_FILE to the path",
-		"QOSPROXY_TABLES=shop.products":     "QOSPROXY_TABLES: tables can be listed only in the configuration file; unset the variable",
-		"QOSPROXY_TABLES_0_NAME=a.b":        "QOSPROXY_TABLES_0_NAME: tables can be listed only in the configuration file; unset the variable",
-		"QOSPROXY_BANANAS_PER_POUND=x":      "QOSPROXY_BANANAS_PER_POUND: unknown variable; unset it, or see 'qosproxy config show' for all keys",
+		"QOSPROXY_DEFAULTS_TIMOUT=50ms":        "QOSPROXY_DEFAULTS_TIMOUT: unknown variable, did you mean QOSPROXY_DEFAULTS_TIMEOUT?",
+		"QOSPROXY_DEFAULTS_CONSISTENCIES=MOST": `QOSPROXY_DEFAULTS_CONSISTENCIES: defaults.consistencies: "MOST" is not a consistency level; use LOCAL_ONE, NODE_LOCAL, LOCAL_QUORUM, ONE, TWO, THREE, QUORUM, EACH_QUORUM, ALL`,
+		"QOSPROXY_DEFAULTS_TIMEOUT=50":         `QOSPROXY_DEFAULTS_TIMEOUT: defaults.timeout: "50" has no unit; write 50ms or 50s`,
+		"QOSPROXY_DEFAULTS_TIMEOUT=":           `QOSPROXY_DEFAULTS_TIMEOUT: defaults.timeout: "" is not a duration; write 15ms, 2s or 1m30s`,
+		"QOSPROXY_DEFAULTS_TIMEOUT=0s":         "QOSPROXY_DEFAULTS_TIMEOUT: defaults.timeout: 0s is not above 0; use a duration such as 50ms",
+		"QOSPROXY_CASSANDRA_CONTACT_POINTS":    "QOSPROXY_CASSANDRA_CONTACT_POINTS: cassandra.contact_points: is empty; name at least one node of the cluster",
+		"QOSPROXY_CASSANDRA_PASSWORD=hush":     "QOSPROXY_CASSANDRA_PASSWORD: a password is not read from the environment; write it to a file and set QOSPROXY_CASSANDRA_PASSWORD_FILE to the path",
+		"QOSPROXY_TABLES=shop.products":        "QOSPROXY_TABLES: tables can be listed only in the configuration file; unset the variable",
+		"QOSPROXY_TABLES_0_NAME=a.b":           "QOSPROXY_TABLES_0_NAME: tables can be listed only in the configuration file; unset the variable",
+		"QOSPROXY_BANANAS_PER_POUND=x":         "QOSPROXY_BANANAS_PER_POUND: unknown variable; unset it, or see 'qosproxy config show' for all keys",
 	} {
 		_, err := Load("", []string{entry})
 		assert.EqualError(t, err, want)

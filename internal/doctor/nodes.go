@@ -233,8 +233,8 @@ func skew(ahead time.Duration) string {
 	return ahead.Round(time.Millisecond).String() + " ahead of"
 }
 
-// nativeThreads is how many statements the proxy sends to a node at a time at most, the default
-// of native_transport_max_threads.
+// nativeThreads is the default of native_transport_max_threads: how many statements a node
+// executes at a time.
 const nativeThreads = 128
 
 // Settings are the settings of nodes that checks look at.
@@ -254,7 +254,7 @@ const (
 	failThreshold          = "_fail_threshold"
 )
 
-// settings finds nodes with fewer threads than the proxy counts on, and nodes that are not set
+// settings finds nodes with fewer threads than usual, and nodes that are not set
 // alike. What the role may not read is left to grants.
 func settings(e *exam) []Finding {
 	var found []Finding
@@ -268,7 +268,7 @@ func settings(e *exam) []Finding {
 	}
 	if len(few) > 0 {
 		found = append(found, Finding{Level: Note, Found: fmt.Sprintf("%s: %s is %s", addresses(few), nativeTransportThreads, few[0].Settings[nativeTransportThreads]),
-			Why:  "The proxy sends a busy node up to 128 statements at a time. Those beyond the threads wait in the node, where they cannot be merged.",
+			Why:  "Statements beyond the threads wait in the node, where they cannot share a statement. 128 is the default of Cassandra.",
 			Mend: "cassandra.yaml: " + nativeTransportThreads + ": 128"})
 	}
 	for _, name := range []string{concurrentReads, nativeTransportThreads, dynamicSnitch, endpointSnitch} {

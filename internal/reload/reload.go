@@ -110,6 +110,10 @@ func New(cfg Config) (*Reloader, error) {
 	return r, nil
 }
 
+// Expect has the files read at the first look at which they do not change, although they have not
+// changed since New: what they hold may not be what was applied. It must not be called after Run.
+func (r *Reloader) Expect() { r.tried = digest{} }
+
 // Status returns how the last reload went.
 func (r *Reloader) Status() Status {
 	r.mu.Lock()
