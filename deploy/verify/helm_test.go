@@ -239,10 +239,18 @@ func TestAChangedConfigurationRollsThePods(t *testing.T) {
 		before := pod(of.chart, values("rackFromZone: true"))
 		assert.NotEmpty(t, before.Annotations[checksum], name)
 		assert.Equal(t, before, pod(of.chart, values("rackFromZone: true")), name)
-		after := pod(of.chart, values("config: {cassandra: {contact_points: [10.0.0.1]}}"))
-		assert.NotEqual(t, before.Annotations[checksum], after.Annotations[checksum], name)
-		assert.Contains(t, after.Annotations, "prometheus.io/port", name)
-		for _, again := range []string{"config: {tables: [{name: shop.other}]}", "config: {cassandra: {password_file: /run/other}}"} {
+		for _, once := range []string{
+			"cassandra: {contact_points: [10.0.0.1]}", "admin: {hot_keys: plain}", "log: {format: text}", "shadow: {sample: 1%}",
+			"tables: [{name: shop.products, consistency: NODE_LOCAL}]", "defaults: {quorum_reads: replicas}",
+		} {
+			after := pod(of.chart, values("config: {"+once+"}"))
+			assert.NotEqual(t, before.Annotations[checksum], after.Annotations[checksum], "%s: %s", name, once)
+			assert.Contains(t, after.Annotations, "prometheus.io/port", name)
+		}
+		for _, again := range []string{
+			"config: {tables: [{name: shop.other}]}", "config: {cassandra: {password_file: /run/other}}",
+			"config: {cassandra: {dc_failover_keys: 4096}}", "config: {log: {level: debug}}",
+		} {
 			assert.Equal(t, before.Annotations, pod(of.chart, values(again)).Annotations, "%s: the proxy reads it again by itself", name)
 		}
 	}

@@ -33,10 +33,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- mergeOverwrite $shape (deepCopy .Values.config) | toYaml }}
 {{- end }}
 
-{{/* Changes with what is read once. A proxy reads any other change by itself. */}}
+{{/*
+Changes with the keys that are read once, and with whether tables ask replicas for their own
+data, for which a proxy opens connections of their own. It reads a change of any other key by itself.
+*/}}
 {{- define "qosproxy.checksum" -}}
 {{- $config := include "qosproxy.config" . | fromYaml -}}
-checksum/qosproxy-config: {{ dict "cassandra" (omit $config.cassandra "username" "password_file" "tls") "listen" (omit $config.listen "max_connections") | toJson | sha256sum }}
+checksum/qosproxy-config: {{ dict "cassandra" (omit $config.cassandra "username" "password_file" "tls" "dc_failover_keys") "listen" (omit $config.listen "max_connections") "admin" $config.admin "log" (omit ($config.log | default dict) "level") "shadow" $config.shadow "replicas" (dict "defaults" $config.defaults "tables" $config.tables | toJson | regexMatch "(?i)\"(node_local|replicas)\"") | toJson | sha256sum }}
 {{- end }}
 
 {{/* The annotations of the pod. */}}
