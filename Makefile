@@ -93,7 +93,7 @@ test-unit-api:
 test-unit-lab:
 	cd $(LAB) && $(GO) test -race -short -coverprofile='$(abspath $(PROFILES))/unit-lab.out' ./...
 test-unit-long:
-	$(GO) test ./internal/admission ./internal/executor ./internal/planner ./internal/server
+	$(GO) test ./internal/admission ./internal/executor ./internal/merge ./internal/planner ./internal/server
 test-unit-rest:
 	cd $(LAB) && $(GO) test ./simulate
 	$(GO) test -short -run '^$$' -bench . -benchtime 1x $(BENCHED)
