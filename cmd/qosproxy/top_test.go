@@ -193,6 +193,12 @@ func TestTopSpeaksTLS(t *testing.T) {
 	defer site.Close()
 	open := httptest.NewServer(admin(t))
 	defer open.Close()
+	socket := filepath.Join(t.TempDir(), "a.sock")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	require.NoError(t, err)
+	local := &http.Server{Handler: admin(t), TLSConfig: site.TLS, ErrorLog: site.Config.ErrorLog}
+	defer local.Close()
+	go func() { _ = local.ServeTLS(l, "", "") }()
 	secured := strings.TrimPrefix(site.URL, "https://")
 	for name, tt := range map[string]struct {
 		args []string
@@ -200,6 +206,8 @@ func TestTopSpeaksTLS(t *testing.T) {
 	}{
 		"with a certificate":               {[]string{"--admin", secured, "--ca", cert, "--server-name", "proxy.test", "--cert", clientCert, "--key", clientKey}, ""},
 		"with a URL":                       {[]string{"--admin", site.URL, "--ca", cert, "--server-name", "proxy.test", "--cert", clientCert, "--key", clientKey}, ""},
+		"over a socket":                    {[]string{"--admin", "unix://" + socket, "--ca", cert, "--server-name", "proxy.test", "--cert", clientCert, "--key", clientKey}, ""},
+		"over a socket, without one":       {[]string{"--admin", "unix://" + socket, "--ca", cert, "--server-name", "proxy.test"}, "set --cert and --key"},
 		"without one":                      {[]string{"--admin", secured, "--ca", cert, "--server-name", "proxy.test"}, "set --cert and --key"},
 		"an authority that is not known":   {[]string{"--admin", secured, "--tls", "--server-name", "proxy.test"}, "set --ca"},
 		"another name":                     {[]string{"--admin", secured, "--ca", cert, "--server-name", "other.test"}, "set --server-name"},

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 
@@ -97,4 +98,22 @@ func TestKeysOutliveTheirMessage(t *testing.T) {
 	clear(b)
 	assert.Equal(t, "a", string(keys[0].Routing()))
 	assert.Equal(t, "b", string(keys[1].Routing()))
+}
+
+// TestNestedNumbersAreBounded has numbers in a list that are too long for any key: making one
+// of megabytes decimal takes seconds.
+func TestNestedNumbersAreBounded(t *testing.T) {
+	tbl := table(t, "t", 1, "id frozen<list<varint>>")
+	number := func(size int) *qosproxyv1.Value {
+		digits := bytes.Repeat([]byte{1}, size)
+		return &qosproxyv1.Value{Kind: &qosproxyv1.Value_List{List: &qosproxyv1.ListValue{
+			Elements: []*qosproxyv1.Value{{Kind: &qosproxyv1.Value_Varint{Varint: digits}}},
+		}}}
+	}
+	of := tbl.Schema.PartitionKey[0].Type
+	_, err := appendValueJSON(nil, of, number(partition.MaxKeyBytes))
+	require.NoError(t, err)
+	written, err := appendValueJSON(nil, of, number(partition.MaxKeyBytes+1))
+	require.ErrorIs(t, err, partition.ErrKeyTooLong)
+	assert.Equal(t, "[", string(written), "refused before it is written")
 }
