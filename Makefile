@@ -195,6 +195,10 @@ bench-nodes: build-lab ## settings of nodes and tables, a cluster for each
 bench-quorum: build-lab ## LOCAL_QUORUM through coordinators and through replicas
 	$(EXPERIMENT)
 
+.PHONY: bench-builds
+bench-builds: build-lab ## CPU of this proxy against that of another binary (AGAINST=/path/qosproxy)
+	$(EXPERIMENT) --against '$(AGAINST)'
+
 # Simulations in virtual time: planner, executor and hedging as shipped, servers
 # that are not there.
 SIMULATE = cd $(LAB) && QOSPROXY_LONG=1 QOSPROXY_REPORTS='$(abspath $(REPORTS))' $(GO) test -count=1 -timeout 2h -v ./simulate -run

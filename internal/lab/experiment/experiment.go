@@ -28,7 +28,7 @@ type Experiment struct {
 
 // All are the experiments on a real cluster, in the order in which they are best
 // read.
-var All = []Experiment{targeting, targetingVnodes, rowCache, coordinators, speculation, sizing, replication, ownership, nodeLocal, nodeSettings, quorumReads}
+var All = []Experiment{targeting, targetingVnodes, rowCache, coordinators, speculation, sizing, replication, ownership, nodeLocal, nodeSettings, quorumReads, builds}
 
 // Names are the names of All.
 func Names() []string {

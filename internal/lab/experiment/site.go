@@ -30,7 +30,11 @@ type Site struct {
 	// Admission lets proxies refuse lookups under overload. Experiments on what
 	// lookups cost leave it off: a refused one costs nothing.
 	Admission bool
+	// Profiler lets proxies serve Go's profiler.
+	Profiler bool
 
+	// binary is the qosproxy that Start runs.
+	binary  string
 	lab     *Lab
 	layout  Layout
 	proxies []*Proxy
@@ -41,8 +45,9 @@ type Site struct {
 
 // Lab is where experiments are made. Close it.
 type Lab struct {
-	// Binary is the qosproxy that is measured.
-	Binary string
+	// Binary is the qosproxy that is measured, and Against another that builds compares it
+	// with; may be empty.
+	Binary, Against string
 	// Long makes experiments take their time: more rounds, longer, more cases.
 	Long bool
 	// Rounds, Length and Warmup replace how many rounds a comparison has, how long each
@@ -120,7 +125,7 @@ func (lab *Lab) Boot(ctx context.Context, l Layout) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Site{Cluster: cluster, lab: lab, layout: l}
+	s := &Site{Cluster: cluster, binary: lab.Binary, lab: lab, layout: l}
 	if s.Client, err = cassandra.Connect(ctx, s.Cassandra()); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -236,12 +241,12 @@ func (s *Site) serveAt(ctx context.Context, grpc string, connections int, settin
 		table = append(table, fmt.Sprintf("max_rows_per_key: %d", p.RowsPerPartition))
 	}
 	return s.Start(ctx, fmt.Sprintf(`cassandra: {contact_points: [%s], local_dc: %s, connections_per_host: %d}
-listen: {grpc: "%s", http: "127.0.0.1:0", admin: "127.0.0.1:0"}
+listen: {grpc: "%s", http: "127.0.0.1:0", admin: "127.0.0.1:0", pprof: %t}
 shutdown: {delay: 0s}
 admission: {enabled: %t}
 tables:
   - %s
-`, strings.Join(s.Cluster.ContactPoints(), ", "), datacenter, connections, grpc, s.Admission, strings.Join(table, "\n    ")))
+`, strings.Join(s.Cluster.ContactPoints(), ", "), datacenter, connections, grpc, s.Profiler, s.Admission, strings.Join(table, "\n    ")))
 }
 
 // Start starts a proxy with a whole configuration, in which every listener should
@@ -249,7 +254,7 @@ tables:
 // the environment, such as GOMEMLIMIT=200MiB, besides those of this process.
 func (s *Site) Start(ctx context.Context, yaml string, env ...string) (*Proxy, error) {
 	env = append(env, "QOSPROXY_CASSANDRA_CONTACT_POINTS="+strings.Join(s.Cluster.ContactPoints(), ","), "QOSPROXY_CASSANDRA_LOCAL_DC="+datacenter)
-	proxy, err := startProxy(ctx, s.Cluster, s.lab.Binary, yaml, env)
+	proxy, err := startProxy(ctx, s.Cluster, s.binary, yaml, env)
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ func newExperiment() *cobra.Command {
 		only           string
 		targets        []string
 		dir, proxy     string
+		against        string
 		seed           uint64
 	)
 	var list strings.Builder
@@ -65,6 +66,11 @@ some of the contenders.
 			lab, err := newLab(show, proxy, seed)
 			if err != nil {
 				return err
+			}
+			if against != "" {
+				if lab.Against, err = namedProxy("against", against); err != nil {
+					return err
+				}
 			}
 			defer func() { failed = errors.Join(failed, lab.Close()) }()
 			lab.Long, lab.Rounds, lab.Length, lab.Warmup = long, rounds, length, warmup
@@ -110,6 +116,7 @@ some of the contenders.
 	cmd.Flags().StringVar(&dir, "dir", ".", "folder for the reports")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed of data and draws")
 	proxyFlag(cmd.Flags(), &proxy)
+	cmd.Flags().StringVar(&against, "against", "", "another binary qosproxy, which the experiment builds compares with")
 	return cmd
 }
 

@@ -34,6 +34,6 @@ beside qoslab, or the first in PATH.`,
   qoslab experiment targeting          # what the design rests on
   qoslab chaos report README.md dist   # the scoreboard of verdicts`,
 	})
-	root.AddCommand(newDemo(), newBench(), newExperiment(), newChaos())
+	root.AddCommand(newDemo(), newBench(), newExperiment(), newProfile(), newChaos())
 	return root
 }

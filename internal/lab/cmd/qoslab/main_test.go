@@ -41,6 +41,9 @@ func TestWrongUsageIsExitCode2AndSaysWhatToDo(t *testing.T) {
 		"no experiment":              {[]string{"experiment"}, "the names of experiments"},
 		"an experiment that is none": {[]string{"experiment", "x", "--proxy", os.Args[0]}, `no experiment "x"`},
 		"a proxy that is none":       {[]string{"experiment", "targeting", "--proxy", filepath.Join(t.TempDir(), "none")}, "--proxy"},
+		"another build that is none": {[]string{"experiment", "builds", "--proxy", os.Args[0], "--against", filepath.Join(t.TempDir(), "none")}, "--against"},
+		"no file for a profile":      {[]string{"profile"}, "the file to write"},
+		"a length below zero":        {[]string{"profile", "x.pgo", "--length", "-1s"}, "must not be below 0"},
 		"no folder of verdicts":      {[]string{"chaos", "report", "README.md"}, "a document and one or more folders"},
 	} {
 		t.Run(name, func(t *testing.T) {

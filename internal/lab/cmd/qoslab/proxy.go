@@ -18,15 +18,20 @@ func proxyFlag(flags *pflag.FlagSet, file *string) {
 	flags.StringVar(file, "proxy", "", "the binary qosproxy (default: the one beside this program, otherwise the first in PATH)")
 }
 
+// namedProxy returns the path of the binary that a flag names.
+func namedProxy(flag, name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", command.Usagef("--%s: %w", flag, err)
+	}
+	return filepath.Abs(path)
+}
+
 // findProxy returns the path of the binary qosproxy: the named file, otherwise the one
 // beside this program, otherwise the first in PATH.
 func findProxy(named string) (string, error) {
 	if named != "" {
-		path, err := exec.LookPath(named)
-		if err != nil {
-			return "", command.Usagef("--proxy: %w", err)
-		}
-		return filepath.Abs(path)
+		return namedProxy("proxy", named)
 	}
 	if self, err := os.Executable(); err == nil {
 		if path, err := exec.LookPath(filepath.Join(filepath.Dir(self), proxyName)); err == nil {

@@ -1,0 +1,107 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path"
+	"time"
+
+	pprof "github.com/google/pprof/profile"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/qosproxy/qosproxy/internal/lab/bench"
+)
+
+// CPUProfile loads proxies by gRPC and HTTP with lookups of a table with one key column, of one
+// with two and of a clustered one, and returns where their CPU time goes, in the form that
+// "go build -pgo" takes. It names no file of this machine.
+func (lab *Lab) CPUProfile(ctx context.Context) (*pprof.Profile, error) {
+	var parts []*pprof.Profile
+	err := lab.with(ctx, sixNodes(16), func(s *Site) error {
+		s.Profiler, s.Admission = true, true
+		defer func() { s.Profiler, s.Admission = false, false }()
+		for _, name := range []string{"products", "accounts", "orders"} {
+			if err := s.ensure(ctx, profile(name), 3); err != nil {
+				return err
+			}
+			part, err := s.cpuProfile(ctx)
+			if err != nil {
+				return fmt.Errorf("profile lookups of %s: %w", name, err)
+			}
+			parts = append(parts, part)
+			if err := s.clear(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return portable(parts)
+}
+
+// cpuProfile profiles a proxy of the loaded table.
+func (s *Site) cpuProfile(ctx context.Context) (*pprof.Profile, error) {
+	d, proxy, err := s.Driver(ctx, nil, "consistency: LOCAL_ONE")
+	if err != nil {
+		return nil, err
+	}
+	contenders := d.Contenders("profile", bench.ProxyGRPC, bench.ProxyGRPCCQL, bench.ProxyHTTP)
+	c := s.lab.comparison(fourCallers)
+	warm := c
+	warm.Rounds = 1
+	s.lab.Say("profiling lookups of %s", s.Data.Profile.Table)
+	if _, err := bench.Compare(ctx, contenders, warm); err != nil {
+		return nil, err
+	}
+	c.Warmup = 0
+	var p *pprof.Profile
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		_, err := bench.Compare(ctx, contenders, c)
+		return err
+	})
+	g.Go(func() (err error) {
+		p, err = proxy.cpuProfile(ctx, time.Duration(c.Rounds*len(contenders))*c.Length)
+		return err
+	})
+	return p, g.Wait()
+}
+
+// cpuProfile asks the process, whose listen.pprof must be on, where its CPU time goes for so
+// long, in whole seconds.
+func (p *Proxy) cpuProfile(ctx context.Context, length time.Duration) (*pprof.Profile, error) {
+	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", p.Admin, int(length.Seconds()))
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET %s: %s", url, resp.Status)
+	}
+	return pprof.Parse(resp.Body)
+}
+
+// portable merges profiles of one binary and takes out what is of the machine and of the run:
+// folders, addresses and the time. Lines and functions are what the compiler looks at.
+func portable(parts []*pprof.Profile) (*pprof.Profile, error) {
+	p, err := pprof.Merge(parts)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range p.Mapping {
+		m.File, m.BuildID = path.Base(m.File), ""
+	}
+	p.TimeNanos, p.Comments = 0, nil
+	if err := p.Aggregate(true, true, true, true, false, false); err != nil {
+		return nil, err
+	}
+	return p.Compact(), nil
+}
