@@ -3,7 +3,6 @@ package experiment
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"path"
 	"time"
 
@@ -67,26 +66,19 @@ func (s *Site) cpuProfile(ctx context.Context) (*pprof.Profile, error) {
 		p, err = proxy.cpuProfile(ctx, time.Duration(c.Rounds*len(contenders))*c.Length)
 		return err
 	})
-	return p, g.Wait()
+	err = g.Wait()
+	return p, err
 }
 
 // cpuProfile asks the process, whose listen.pprof must be on, where its CPU time goes for so
 // long, in whole seconds.
 func (p *Proxy) cpuProfile(ctx context.Context, length time.Duration) (*pprof.Profile, error) {
-	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", p.Admin, int(length.Seconds()))
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	body, err := p.get(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(length.Seconds())))
 	if err != nil {
 		return nil, err
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("GET %s: %s", url, resp.Status)
-	}
-	return pprof.Parse(resp.Body)
+	defer func() { _ = body.Close() }()
+	return pprof.Parse(body)
 }
 
 // portable merges profiles of one binary and takes out what is of the machine and of the run:

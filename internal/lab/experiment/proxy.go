@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -179,7 +180,18 @@ func (p *Proxy) readLog() (ready bool, err error) {
 func (p *Proxy) Metrics(ctx context.Context) (map[string]*dto.MetricFamily, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+"/metrics", nil)
+	body, err := p.get(ctx, "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(body)
+}
+
+// get asks the admin listener. The caller closes the answer.
+func (p *Proxy) get(ctx context.Context, path string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -187,9 +199,10 @@ func (p *Proxy) Metrics(ctx context.Context) (map[string]*dto.MetricFamily, erro
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = resp.Body.Close() }()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	return parser.TextToMetricFamilies(resp.Body)
+	if resp.StatusCode != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("GET %s: %s", req.URL, resp.Status), resp.Body.Close())
+	}
+	return resp.Body, nil
 }
 
 // Resident returns the memory that the process has resident, in bytes. It fails
