@@ -21,9 +21,9 @@ const settleLimit = 60 * time.Second
 type outstanding struct {
 	open    atomic.Int32
 	settled func()
-	// lost is called before settled if some request was lost; nil for nothing.
-	lost    func()
-	anyLost atomic.Bool
+	// lost is called before settled if some request was lost, or none was sent; nil for nothing.
+	lost          func()
+	sent, anyLost atomic.Bool
 	// incidents takes panics; broken is the first, which ends the sub-query whole.
 	incidents *incident.Log
 	broken    atomic.Pointer[incident.Error]
@@ -47,7 +47,7 @@ func (o *outstanding) release() {
 }
 
 func (o *outstanding) settle() {
-	if o.anyLost.Load() && o.lost != nil {
+	if (o.anyLost.Load() || !o.sent.Load()) && o.lost != nil {
 		o.lost()
 	}
 	o.settled()
@@ -90,6 +90,7 @@ func (s *stream) Value(key any) any {
 // StreamStarted is called when a request is about to be written.
 func (s *stream) StreamStarted(gocql.ObservedStream) {
 	if s.waiting.CompareAndSwap(false, true) {
+		s.outstanding.sent.Store(true)
 		s.outstanding.hold()
 	}
 }

@@ -59,6 +59,28 @@ func TestASubQuerySettlesOnce(t *testing.T) {
 	}
 }
 
+func TestASubQueryIsLostUnlessItsHostHasAnswered(t *testing.T) {
+	var o gocql.ObservedStream
+	for name, test := range map[string]struct {
+		end  func(*stream)
+		lost bool
+	}{
+		"never sent":           {func(*stream) {}, true},
+		"answered":             {func(s *stream) { s.StreamStarted(o); s.StreamFinished(o) }, false},
+		"the connection broke": {func(s *stream) { s.StreamStarted(o); s.StreamAbandoned(o) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, settled := settleCount()
+			lost := false
+			v.lost = func() { lost = *settled == 0 }
+			test.end(&stream{Context: t.Context(), outstanding: v})
+			v.release()
+			assert.Equal(t, test.lost, lost)
+			assert.Equal(t, 1, *settled)
+		})
+	}
+}
+
 func TestASubQueryWaitsForAllOfItsStreams(t *testing.T) {
 	var o gocql.ObservedStream
 	v, n := settleCount()

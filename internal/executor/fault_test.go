@@ -679,6 +679,34 @@ func TestALostConnectionIsNoAnswer(t *testing.T) {
 	}
 }
 
+// TestAReadThatAskedNothingIsNoSignOfLife has the reader of one host fail its sub-queries itself.
+func TestAReadThatAskedNothingIsNoSignOfLife(t *testing.T) {
+	for name, asked := range map[string]bool{"asked nothing": false, "control: answered with an error": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(after(ms))
+				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *setup) {
+					cfg.Reader = ReaderFunc(func(ctx context.Context, q *SubQuery) ([]partition.Result, error) {
+						if q.Host.ID != "h1" {
+							return c.Read(ctx, q)
+						}
+						if !asked {
+							q.Lost()
+						}
+						q.Settled()
+						return nil, &ReadError{Reason: ReasonSize, Err: errors.New("the rows may need several pages")}
+					})
+				})
+				before := b.host("h1").settledAt.Load()
+				time.Sleep(second)
+				req := b.request(1)
+				b.runPlan(t.Context(), req, b.planAt("h1", req))
+				assert.Equal(t, asked, b.host("h1").settledAt.Load() > before)
+			})
+		})
+	}
+}
+
 // TestAHostOfSlowReadsIsHealthyAgain has reads take longer than a probe waits at first.
 func TestAHostOfSlowReadsIsHealthyAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -29,7 +29,8 @@ type outstanding struct {
 	phase     phase
 	settledAt int64
 	settled   bool
-	// lost is set when it will not be answered, since its connection is gone.
+	// lost is set when it will not be answered, since its connection is gone or it was asked
+	// nothing.
 	lost bool
 	// blamed is set once the host was held to account for keys that were lost, and some once
 	// it has answered a key.
@@ -171,7 +172,9 @@ func (o *outstanding) settle() {
 		return
 	}
 	o.settled, o.settledAt = true, now
-	h.settledAt.Store(now)
+	if !o.lost { // else it is no sign of life
+		h.settledAt.Store(now)
+	}
 	h.addKeys(-o.keys)
 	h.subQueries.Add(-1)
 	h.unlist(o)

@@ -80,7 +80,8 @@ type SubQuery struct {
 	// nil.
 	Settled func()
 	// Lost is called before Settled when the host will not answer some request of the sub-query,
-	// since its connection is gone; nil where nobody wants to know.
+	// since its connection is gone, or when the Reader has failed it without asking the host;
+	// nil where nobody wants to know.
 	Lost func()
 	// Early takes results before Read returns; nil where nobody waits for them.
 	Early Early
