@@ -71,7 +71,7 @@ type arena struct {
 	wide      *bench.Dataset         // of memory; nil until filled
 	mebibytes *bench.Dataset         // of the floods; nil until filled
 	tombs     bool                   // whether fillTombs has
-	most      float64                // what possible has found, lookups/s
+	callers   int                    // who have the most in time of busy nodes; see possible
 	static    bool                   // whether dynamic_snitch is off
 	stalls    *stallWatch
 }

@@ -54,6 +54,9 @@ func (a *arena) as(s *subject, c caller, keys int) *subject {
 	})
 }
 
+// crowding is how many times the possible load a crowd asks for; see overloads.
+const crowding = 3
+
 // settled is how long a crowd has been there when what others get of the proxy is
 // counted: as long as the proxy may take to find the limit. The proxy is as old when they are
 // counted alone.
@@ -122,7 +125,7 @@ func crowdChecks(percent float64) func(o *Outcome) []Check {
 }
 
 var priorities = scenario{
-	name: "priorities", fault: "two priorities: interactive at a fifth of the possible load, batch at 5 × of it, from the eleventh second on",
+	name: "priorities", fault: "two priorities: interactive at a fifth of the possible load, batch at 3 × of it, from the eleventh second on",
 	promise: "≥ 99.4 % of interactive in time", without: "both are one client, of one priority", judge: crowdChecks(0.6),
 	rely: "Interactive lookups are answered in time whatever batch asks for.",
 	measure: func(a *arena, safe bool) *Outcome {
@@ -133,10 +136,11 @@ var priorities = scenario{
 		}
 		s := a.own(a.data[3], a.configure("", []caller{high, {name: "low", priority: "batch"}}))
 		defer s.close()
-		lift := a.limitNodes(nodeShare)
+		a.busiest()
+		lift := a.onOneCPU()
 		defer lift()
-		peak := a.peak()
-		a.crowded(o, s, span(15*time.Second), map[*subject]float64{a.as(s, high, measuredKeys): peak / 5}, a.as(s, low, crowdKeys), 5*peak)
+		possible := a.possible()
+		a.crowded(o, s, span(15*time.Second), map[*subject]float64{a.as(s, high, measuredKeys): possible / 5}, a.as(s, low, crowdKeys), crowding*possible)
 		lift()
 		o.figure(Sum, "refused of batch", a.sum(s, "qosproxy_admission_shed_total", "priority", "batch"), "")
 		o.figure(Sum, "refused of interactive", a.sum(s, "qosproxy_admission_shed_total", "priority", "interactive"), "")
@@ -146,7 +150,7 @@ var priorities = scenario{
 }
 
 var greedyClient = scenario{
-	name: "greedy", fault: "one client at 5 × of the possible load, nine at a fortieth of it each, from the eleventh second on",
+	name: "greedy", fault: "one client at 3 × of the possible load, nine at a fortieth of it each, from the eleventh second on",
 	promise: "≥ 99 % of the lookups of the nine in time", without: "all ten are one client", judge: crowdChecks(1),
 	rely: "A client that asks for too much takes nothing from those that stay within their share.",
 	measure: func(a *arena, safe bool) *Outcome {
@@ -157,9 +161,10 @@ var greedyClient = scenario{
 		}
 		s := a.own(a.data[3], a.configure("", clients))
 		defer s.close()
-		lift := a.limitNodes(nodeShare)
+		a.busiest()
+		lift := a.onOneCPU()
 		defer lift()
-		peak := a.peak()
+		possible := a.possible()
 		polite := map[*subject]float64{}
 		for i := range clients {
 			if i > 0 {
@@ -167,10 +172,10 @@ var greedyClient = scenario{
 				if !safe {
 					who = clients[0]
 				}
-				polite[a.as(s, who, measuredKeys)] = peak / 40
+				polite[a.as(s, who, measuredKeys)] = possible / 40
 			}
 		}
-		a.crowded(o, s, span(15*time.Second), polite, a.as(s, clients[0], crowdKeys), 5*peak)
+		a.crowded(o, s, span(15*time.Second), polite, a.as(s, clients[0], crowdKeys), crowding*possible)
 		lift()
 		o.figure(Sum, "refused of the greedy one", a.sum(s, "qosproxy_admission_client_shed_total", "client", clients[0].name), "")
 		o.figure(Sum, "refused in all", a.sum(s, "qosproxy_admission_client_shed_total"), "")

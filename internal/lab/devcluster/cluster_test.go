@@ -196,6 +196,40 @@ func TestCluster(t *testing.T) {
 		require.NoError(t, nodes[0].Start(t.Context()))
 	})
 
+	t.Run("a node keeps to one CPU", func(t *testing.T) {
+		if cpus, err := ownCPUs(); err != nil || len(cpus) < 2 {
+			t.Skip("needs Linux and two CPUs")
+		}
+		allowed := func() (out []string) {
+			threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", nodes[0].PID()))
+			require.NoError(t, err)
+			for _, thread := range threads {
+				text, err := os.ReadFile(thread)
+				if err != nil {
+					continue // it has ended
+				}
+				_, rest, _ := strings.Cut(string(text), "Cpus_allowed_list:\t")
+				cpus, _, _ := strings.Cut(rest, "\n")
+				out = append(out, cpus)
+			}
+			slices.Sort(out)
+			return slices.Compact(out)
+		}
+		before := allowed()
+		require.NoError(t, nodes[0].ShareCPU(true))
+		one := allowed()
+		require.Len(t, one, 1)
+		assert.NotEqual(t, before, one)
+		assert.NotContains(t, one[0], "-")
+		assert.NotContains(t, one[0], ",")
+		require.NoError(t, LeaveCPU(nodes[0].PID(), true))
+		others := allowed()
+		require.Len(t, others, 1)
+		assert.NotEqual(t, one, others)
+		require.NoError(t, nodes[0].ShareCPU(false))
+		assert.Equal(t, before, allowed())
+	})
+
 	t.Run("a node is added and leaves", func(t *testing.T) {
 		// A node waits for twice the timeout of writes before it leaves, in case batches are replayed.
 		added, err := c.AddNode(t.Context(), NodeConfig{Rack: "r1", JVMArgs: []string{"-Dcassandra.batchlog.replay_timeout_in_ms=1000"}})

@@ -313,6 +313,46 @@ func (n *Node) limitCPU(fraction float64, yield bool) error {
 	return nil
 }
 
+// ShareCPU has the node's process use one CPU only, the same for all nodes; with false it may use
+// all CPUs of this process again. It ends with the process. Nodes are slow then because they are
+// busy, and are not stopped as they are by LimitCPU. It needs Linux and two CPUs.
+func (n *Node) ShareCPU(share bool) error {
+	pid := n.PID()
+	if pid == 0 {
+		return fmt.Errorf("CPU of node %d: %w", n.number, ErrNotRunning)
+	}
+	part := func(cpus []int) []int { return cpus[:1] }
+	if err := keep(pid, share, part); err != nil {
+		return fmt.Errorf("CPU of node %d: %w", n.number, err)
+	}
+	return nil
+}
+
+// LeaveCPU has a process, such as this one, keep off the CPU of Node.ShareCPU; with false it may
+// use all CPUs of this process again. It needs Linux and two CPUs.
+func LeaveCPU(pid int, leave bool) error {
+	part := func(cpus []int) []int { return cpus[1:] }
+	if err := keep(pid, leave, part); err != nil {
+		return fmt.Errorf("CPUs of process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// keep has a process use a part of the CPUs of this one, or all.
+func keep(pid int, some bool, part func(cpus []int) []int) error {
+	cpus, err := ownCPUs()
+	if err != nil {
+		return err
+	}
+	if some {
+		if len(cpus) < 2 {
+			return fmt.Errorf("there is %d; it takes two to give the nodes one", len(cpus))
+		}
+		cpus = part(cpus)
+	}
+	return pin(pid, cpus)
+}
+
 // dispose kills the node and removes its control group.
 func (n *Node) dispose() error {
 	err := n.Kill()

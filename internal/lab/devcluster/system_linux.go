@@ -3,13 +3,17 @@ package devcluster
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // userHertz is the unit of the times in /proc; the kernel has it fixed at 100 for
@@ -45,6 +49,53 @@ func compilerCPU(pid int) (time.Duration, error) {
 		total += spent
 	}
 	return total, nil
+}
+
+// ownCPUs are the CPUs that this process might use at first.
+var ownCPUs = sync.OnceValues(func() ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, err
+	}
+	var cpus []int
+	for cpu := range len(set) * 64 {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+})
+
+// pin has all threads of a process use these CPUs only. A thread starts with the CPUs of the one
+// that has made it, so it is done when no thread is new.
+func pin(pid int, cpus []int) error {
+	var set unix.CPUSet
+	for _, cpu := range cpus {
+		set.Set(cpu)
+	}
+	for done := map[string]bool{}; ; {
+		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil {
+			return err
+		}
+		before := len(done)
+		for _, t := range threads {
+			if done[t.Name()] {
+				continue
+			}
+			done[t.Name()] = true
+			tid, err := strconv.Atoi(t.Name())
+			if err != nil {
+				return err
+			}
+			if err := unix.SchedSetaffinity(tid, &set); err != nil && !errors.Is(err, unix.ESRCH) { // it has ended
+				return err
+			}
+		}
+		if len(done) == before {
+			return nil
+		}
+	}
 }
 
 // statCPU returns the user and system time in the stat file of a process or thread.

@@ -3,6 +3,7 @@
 package devcluster
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os/exec"
@@ -32,6 +33,14 @@ func processCPU(pid int) (time.Duration, error) {
 
 // compilerCPU returns 0: the times of threads are told by Linux alone.
 func compilerCPU(int) (time.Duration, error) { return 0, nil }
+
+var errNoPinning = errors.New("it needs Linux")
+
+// ownCPUs is not known here.
+func ownCPUs() ([]int, error) { return nil, errNoPinning }
+
+// pin is not possible here.
+func pin(int, []int) error { return errNoPinning }
 
 // portOwner names the process whose listener stands in the way of an address, and where it
 // listens if that is elsewhere; empty if it cannot be told.

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -152,6 +154,22 @@ func (s *Site) clear() error {
 	}
 	s.drivers, s.proxies = nil, nil
 	return errors.Join(errs...)
+}
+
+// Apart has all nodes share one CPU, and this process and the proxies that have been started use
+// the others, as if these had hosts of their own: nodes are the bottleneck, and nobody takes what
+// they should have. With false all may use all CPUs again. It needs Linux and two CPUs.
+func (s *Site) Apart(apart bool) error {
+	var errs []error
+	for _, n := range s.Cluster.Nodes() {
+		errs = append(errs, n.ShareCPU(apart))
+	}
+	for _, p := range s.proxies {
+		if p.cmd.Process.Signal(syscall.Signal(0)) == nil { // else it has ended
+			errs = append(errs, devcluster.LeaveCPU(p.PID(), apart))
+		}
+	}
+	return errors.Join(append(errs, devcluster.LeaveCPU(os.Getpid(), apart))...)
 }
 
 // Cassandra is how to connect to the cluster.
