@@ -54,7 +54,8 @@ func (a *arena) as(s *subject, c caller, keys int) *subject {
 	})
 }
 
-// crowding is how many times the possible load a crowd asks for; see overloads.
+// crowding is how many times the possible load a crowd asks for. What the crowd itself gets is not
+// measured, so it may be more than overloads.
 const crowding = 3
 
 // settled is how long a crowd has been there when what others get of the proxy is

@@ -93,11 +93,11 @@ const mostLate = 0.01
 const risen = 1.1
 
 // busiest returns how many callers have the most lookups per second in time, over all searches and
-// with at most mostLate of them late. They ask through a proxy that refuses nothing: callers that are refused come back
-// at once, and their refusals would be the load. Nodes with so little CPU compile for minutes what
-// a high load is the first to need. So they are warmed with all the CPU there is until they answer
-// no more than before, and callers are looked for until two searches in turn find no more; once for
-// all scenarios. It leaves the nodes apart.
+// with at most mostLate of them late. They ask through a proxy that refuses nothing: callers that
+// are refused come back at once, and their refusals would be the load. Nodes with so little CPU
+// compile for minutes what a high load is the first to need. So they are warmed with all the CPU
+// there is until they answer no more than before, and callers are looked for until two searches in
+// turn find no more; once for all scenarios. It leaves the nodes on one CPU.
 func (a *arena) busiest() int {
 	if a.callers > 0 {
 		return a.callers
@@ -172,7 +172,7 @@ var afterwards = fmt.Sprintf("not in time 5 s after, at %g ×", afterLoad)
 var overload = scenario{
 	name: "overload", fault: "2.5 × the possible load for 20 s, 2 × for 20 s, then 0.4 ×", without: "admission.enabled false",
 	promise: "goodput ≥ 90 % of what is possible just before and after; ≥ 92 % of what is not refused in time; ≥ 99 % in time 5 s after",
-	rely:    "Under any load as much is answered in time as without it; the rest is refused at once, and what is not refused is in time.",
+	rely:    "Under overload as much is answered in time as without it, while the proxy has the CPU to refuse the rest at once; what is not refused is in time.",
 	measure: func(a *arena, safe bool) *Outcome {
 		o := &Outcome{}
 		s := a.subject(3)

@@ -346,7 +346,7 @@ func keep(pid int, some bool, part func(cpus []int) []int) error {
 	}
 	if some {
 		if len(cpus) < 2 {
-			return fmt.Errorf("there is %d; it takes two to give the nodes one", len(cpus))
+			return fmt.Errorf("this process may use %d CPU; it takes two, of which the nodes get one", len(cpus))
 		}
 		cpus = part(cpus)
 	}
