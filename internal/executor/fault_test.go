@@ -646,6 +646,16 @@ func TestASlowTableHidesNoStall(t *testing.T) {
 	})
 }
 
+// but is a Reader that reads from one host in another way.
+func (c *cluster) but(host string, read ReaderFunc) ReaderFunc {
+	return func(ctx context.Context, q *SubQuery) ([]partition.Result, error) {
+		if q.Host.ID == host {
+			return read(ctx, q)
+		}
+		return c.Read(ctx, q)
+	}
+}
+
 // TestALostConnectionIsNoAnswer has sub-queries be abandoned whose connection breaks long after.
 func TestALostConnectionIsNoAnswer(t *testing.T) {
 	for name, lost := range map[string]bool{"lost": true, "control: answered late": false} {
@@ -653,10 +663,7 @@ func TestALostConnectionIsNoAnswer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(after(ms))
 				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *setup) {
-					cfg.Reader = ReaderFunc(func(ctx context.Context, q *SubQuery) ([]partition.Result, error) {
-						if q.Host.ID != "h1" {
-							return c.Read(ctx, q)
-						}
+					cfg.Reader = c.but("h1", func(ctx context.Context, q *SubQuery) ([]partition.Result, error) {
 						<-ctx.Done()
 						time.AfterFunc(38*second, func() {
 							if lost {
@@ -686,10 +693,7 @@ func TestAReadThatAskedNothingIsNoSignOfLife(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(after(ms))
 				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *setup) {
-					cfg.Reader = ReaderFunc(func(ctx context.Context, q *SubQuery) ([]partition.Result, error) {
-						if q.Host.ID != "h1" {
-							return c.Read(ctx, q)
-						}
+					cfg.Reader = c.but("h1", func(_ context.Context, q *SubQuery) ([]partition.Result, error) {
 						if !asked {
 							q.Lost()
 						}

@@ -370,10 +370,7 @@ func TestWhatIsAnsweredEarlyIsNotLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(after(40 * ms))
 		b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *setup) {
-			cfg.Reader = ReaderFunc(func(ctx context.Context, q *SubQuery) ([]partition.Result, error) {
-				if q.Host.ID != "h0" {
-					return c.Read(ctx, q)
-				}
+			cfg.Reader = c.but("h0", func(_ context.Context, q *SubQuery) ([]partition.Result, error) {
 				results := make([]partition.Result, len(q.Keys))
 				for i := range results {
 					results[i].Status = partition.NotFound
