@@ -1,6 +1,7 @@
-// Package admission decides whether a lookup starts: within the share of its client, when
-// its deadline can be met, while there is memory, and as long as the hosts keep up. The least
-// important is refused first, and at once, unless nothing is known of the size of its rows yet.
+// Package admission decides whether a lookup starts: within the share of its client, when its
+// deadline can be met, while there is memory, and as long as the hosts keep up. The least
+// important lookups are refused first. A refusal is immediate, except while the size of the
+// table's rows is unknown.
 package admission
 
 import (
@@ -15,17 +16,16 @@ import (
 	"github.com/qosproxy/qosproxy/internal/memory"
 )
 
-// Limits are the numbers of a Controller. Those of concurrency are in
-// keys of usual size.
+// Limits configures a Controller. The limits of concurrency are in keys of usual size.
 type Limits struct {
-	Enabled bool // false refuses nothing, the shares of clients included
+	Enabled bool // false refuses nothing, not even beyond the share of a client
 	// MinConcurrency and MaxConcurrency bound the limit of keys in-flight; 1 or more, and
 	// MaxConcurrency not below MinConcurrency. The limit is MaxConcurrency unless lookups are
-	// late. Lookups of high rank may exceed it, but not MaxConcurrency.
+	// late. Lookups of high rank may exceed a lower limit, but not MaxConcurrency.
 	MinConcurrency, MaxConcurrency int
-	// MaxMemory is the budget of bytes of the process: requests that are being received,
-	// expected answers of hosts, and answers that are not sent yet; 0 does not limit it. Of
-	// these Enabled bears on the answers of hosts alone.
+	// MaxMemory is the memory budget of the process in bytes: requests that are being received,
+	// expected answers of hosts, and answers that are not sent yet; 0 means no limit. Enabled
+	// affects only the answers of hosts.
 	MaxMemory int64
 	Ladder    Ladder
 }
@@ -39,23 +39,23 @@ func DefaultLimits() Limits {
 	}
 }
 
-// SLO is what the lookups of a table are held to.
+// SLO is the share of a table's lookups that must be within a target.
 type SLO struct {
 	Target     time.Duration // within which a lookup ends; above 0
 	Percentile float64       // of the lookups that do so; above 0 and below 100
 }
 
-// slack is the share of lookups that may be late.
+// slack returns the share of lookups that may be late.
 func (s SLO) slack() float64 { return 1 - s.Percentile/100 }
 
-// Config is what a Controller works with.
+// Config configures a Controller.
 type Config struct {
 	Limits Limits
 	// Tables are the SLOs by keyspace.table. A lookup of another table is held to the limits
-	// there are, and is no reason to change them.
+	// too, but is no evidence for changing them.
 	Tables     map[string]SLO
-	Registerer prometheus.Registerer // of the metrics; nil measures for nobody
-	Memory     *memory.Budget        // of the process; nil is one for the answers of hosts alone
+	Registerer prometheus.Registerer // of the metrics; nil registers none
+	Memory     *memory.Budget        // of the process; nil makes one for the answers of hosts alone
 }
 
 // Ask is a lookup that wants to start.
@@ -63,9 +63,9 @@ type Ask struct {
 	Client    *identity.Client // nil is identity.Anonymous
 	Table     string           // keyspace.table
 	Keys      int              // duplicates included; 1 or more
-	MostBytes int              // of cells in the answer; 0 when nothing bounds them
-	Answers   int              // replicas that answer for each key; 0 is 1
-	Deadline  time.Time        // when the answer is of no use any more; zero is never
+	MostBytes int              // of cells in the answer; 0 means no bound
+	Answers   int              // replicas that answer for each key; 0 means 1
+	Deadline  time.Time        // when the answer is of no use any more; zero means never
 }
 
 // Controller admits lookups. It is safe for concurrent use, has no goroutine and
@@ -80,9 +80,9 @@ type Controller struct {
 	tables   map[string]*table
 	clients  map[string]*client
 	swept    time.Time           // when clients were last forgotten
-	heaviest [priorities]*client // by usage
+	heaviest [priorities]*client // of each priority, by usage
 	// refusals goes up with each lookup of a priority that is refused for overload, and down
-	// with each that is let in, between 0 and enough.
+	// with each that is admitted, between 0 and enough.
 	refusals [priorities]int
 }
 
@@ -116,9 +116,9 @@ func New(cfg Config) (*Controller, error) {
 	return c, c.metrics.register(cfg.Registerer, c)
 }
 
-// Replace puts other limits and SLOs in force. What is in-flight goes on and
-// counts; what has been learned of a table whose SLO stays is kept. Shares of
-// clients come with each Ask.
+// Replace puts other limits and SLOs in force. Lookups in-flight go on and count under them.
+// What has been learned of a table is kept if its SLO stays, and the size of its answers in any
+// case. The shares of clients come with each Ask.
 func (c *Controller) Replace(limits Limits, tables map[string]SLO) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,9 +144,8 @@ func (c *Controller) Replace(limits Limits, tables map[string]SLO) {
 	}
 }
 
-// Admit lets a lookup start, or refuses it. It does not wait. The Permit must be
-// released, on every path, and waited for before the lookup goes on; the error is a
-// *Refusal.
+// Admit lets a lookup start or refuses it, without waiting. The error is a *Refusal. The caller
+// must call Wait of the Permit before the lookup goes on, and Release on every path.
 func (c *Controller) Admit(ask Ask) (*Permit, error) {
 	who := ask.Client
 	if who == nil {
@@ -181,13 +180,14 @@ func (c *Controller) Admit(ask Ask) (*Permit, error) {
 	return p, nil
 }
 
-// checks are in the order of the reasons. The memory comes last: others may have to give it up.
+// checks are in the order of the reasons. Memory comes last, since making room evicts others.
 var checks = []func(*Controller, *Permit) *Refusal{
 	(*Controller).checkConcurrency, (*Controller).checkLadder, (*Controller).checkDeadline,
 	(*Controller).checkOverload, (*Controller).checkRate, (*Controller).checkMemory,
 }
 
-// refuse returns the first reason not to start a lookup, nil if there is none.
+// refuse returns the first reason not to start a lookup. If there is none, it takes the keys
+// from the share of the client and returns nil.
 func (c *Controller) refuse(p *Permit) *Refusal {
 	for _, check := range checks {
 		if r := check(c, p); r != nil {
@@ -209,7 +209,7 @@ func (c *Controller) advance(now time.Time) {
 	}
 }
 
-// classOf returns a priority as an index; one that does not exist is Standard.
+// classOf returns a priority as an index; an unknown one is Standard.
 func classOf(p identity.Priority) int {
 	if p < identity.Interactive || p > identity.Batch {
 		p = identity.Standard

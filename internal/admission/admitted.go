@@ -9,7 +9,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// Lookups answers lookups. *lookup.Service does.
+// Lookups answers lookups. *lookup.Service implements it.
 type Lookups interface {
 	Get(ctx context.Context, req *lookup.Request) (*lookup.Response, error)
 	Stream(ctx context.Context, req *lookup.Request, emit func(i int, r partition.Result) error) (lookup.Stats, error)
@@ -23,13 +23,13 @@ type Admitted struct {
 	controller *Controller
 }
 
-// NewAdmitted returns next behind the controller; neither is nil.
+// NewAdmitted returns next behind the controller; neither may be nil.
 func NewAdmitted(next Lookups, controller *Controller) *Admitted {
 	return &Admitted{next, controller}
 }
 
-// Get is that of the next Lookups. The error is a *Refusal if the lookup may not
-// begin; then no host is asked.
+// Get calls Get of the next Lookups. The error is a *Refusal if the lookup may not begin; then
+// no host is asked.
 func (a *Admitted) Get(ctx context.Context, req *lookup.Request) (resp *lookup.Response, err error) {
 	err = a.admit(ctx, req, func(o *Outcome) error {
 		if resp, err = a.next.Get(ctx, req); err != nil {
@@ -43,8 +43,8 @@ func (a *Admitted) Get(ctx context.Context, req *lookup.Request) (resp *lookup.R
 	return resp, err
 }
 
-// Stream is that of the next Lookups. The error is a *Refusal if the lookup may not
-// begin; then no host is asked, and emit is not called.
+// Stream calls Stream of the next Lookups. The error is a *Refusal if the lookup may not begin;
+// then no host is asked, and emit is not called.
 func (a *Admitted) Stream(ctx context.Context, req *lookup.Request, emit func(i int, r partition.Result) error) (stats lookup.Stats, err error) {
 	err = a.admit(ctx, req, func(o *Outcome) error {
 		stats, err = a.next.Stream(ctx, req, func(i int, r partition.Result) error {
@@ -56,7 +56,7 @@ func (a *Admitted) Stream(ctx context.Context, req *lookup.Request, emit func(i 
 	return stats, err
 }
 
-// admit does a lookup under a permit, or returns the *Refusal. One without keys needs no
+// admit calls do under a permit, or returns the *Refusal. A lookup without keys needs no
 // permit: the next Lookups refuse it.
 func (a *Admitted) admit(ctx context.Context, req *lookup.Request, do func(*Outcome) error) error {
 	if len(req.Keys) == 0 {
@@ -88,9 +88,8 @@ func (a *Admitted) admit(ctx context.Context, req *lookup.Request, do func(*Outc
 	return nil
 }
 
-// add counts the result of one key. Keys that the caller agreed to do without say
-// nothing about the hosts. A key that is too large counts as the most bytes that the
-// answer may have.
+// add counts the result of one key. Keys that the caller agreed to do without say nothing about
+// the hosts. With a key that is too large, Bytes is at least most, the limit of an answer.
 func (o *Outcome) add(r *partition.Result, most int) {
 	o.Bytes += r.Memory()
 	if r.Status == partition.TooLarge {

@@ -11,21 +11,23 @@ import (
 	"github.com/qosproxy/qosproxy/internal/identity"
 )
 
-// usageMemory is the time after which a share e of the keys of a client is forgotten: some
-// lookups by chance make nobody greedy, and one that was greedy is soon no more.
+// usageMemory is the time after which the usage of a client has faded to a fraction 1/e: long
+// enough that a few lookups by chance do not make a client heavy, and short enough that a heavy
+// one is soon forgiven.
 const usageMemory = 2 * time.Second
 
-// client is what one client has in-flight and has had.
+// client is the state of one client.
 type client struct {
 	who      *identity.Client
 	bucket   *rate.Limiter
 	inflight int
-	// usage is the keys admitted of late, fading, as of asked, when it asked last.
+	// usage is the number of keys admitted recently, fading; it is as of asked, when the client
+	// last asked.
 	usage float64
 	asked time.Time
 }
 
-// client returns the state of a client that asks, with the share that it has by now.
+// client returns the state of a client that asks now, under its present share.
 func (c *Controller) client(who *identity.Client, now time.Time) *client {
 	cl := c.clients[who.Name]
 	if cl == nil {
@@ -39,7 +41,7 @@ func (c *Controller) client(who *identity.Client, now time.Time) *client {
 	return cl
 }
 
-// share puts a share in force; what the bucket lacks is kept.
+// share puts the share of who in force; what the bucket lacks stays missing.
 func (cl *client) share(who *identity.Client, now time.Time) {
 	cl.who = who
 	limit, burst := rate.Limit(who.KeysPerSecond), max(who.BurstKeys, 1)
@@ -54,7 +56,7 @@ func (cl *client) share(who *identity.Client, now time.Time) {
 	}
 }
 
-// checkConcurrency refuses what is beyond the lookups that a client may have in-flight.
+// checkConcurrency refuses a client that has as many lookups in-flight as it may.
 func (c *Controller) checkConcurrency(p *Permit) *Refusal {
 	cl := p.client
 	if most := cl.who.MaxConcurrent; most > 0 && cl.inflight >= most {
@@ -64,15 +66,15 @@ func (c *Controller) checkConcurrency(p *Permit) *Refusal {
 	return nil
 }
 
-// checkRate refuses keys that the bucket lacks. A lookup of more keys than the bucket holds passes
-// when it is full: otherwise it could never pass.
+// checkRate refuses a lookup of more keys than are in the bucket. A lookup of more than the
+// bucket can hold passes when it is full: otherwise it could never pass.
 func (c *Controller) checkRate(p *Permit) *Refusal {
 	cl := p.client
 	if cl.bucket == nil {
 		return nil
 	}
 	missing := float64(min(p.ask.Keys, cl.bucket.Burst())) - cl.bucket.TokensAt(p.began)
-	// Of a tiny rate, more than a Duration can hold.
+	// At a tiny rate it is more than a Duration can hold.
 	wait := time.Duration(min(missing/float64(cl.bucket.Limit()), math.MaxInt32) * float64(time.Second))
 	if wait <= 0 {
 		return nil
@@ -82,9 +84,9 @@ func (c *Controller) checkRate(p *Permit) *Refusal {
 		cl.who.Name, cl.who.KeysPerSecond, wait.Round(time.Millisecond))}
 }
 
-// Charge takes keys from the share of a client for a question that asks no host: whoever explains
-// lookups in place of making them takes as much of the proxy. The error is a *Refusal. A nil client
-// is identity.Anonymous; a nil Controller refuses nothing.
+// Charge takes keys from the share of a client for a request that asks no host: to explain
+// lookups costs the proxy as much as to make them. The error is a *Refusal. A nil client is
+// identity.Anonymous; a nil Controller refuses nothing.
 func (c *Controller) Charge(who *identity.Client, keys int) error {
 	if c == nil {
 		return nil
@@ -105,7 +107,7 @@ func (c *Controller) Charge(who *identity.Client, keys int) error {
 	return nil
 }
 
-// spend takes keys from the bucket. What they are more than it holds is missing from the next.
+// spend takes keys from the bucket. If it has fewer, the next lookups wait for what is missing.
 func (cl *client) spend(keys int, now time.Time) {
 	if cl.bucket == nil {
 		return
@@ -115,12 +117,12 @@ func (cl *client) spend(keys int, now time.Time) {
 	}
 }
 
-// recent is the usage as of now.
+// recent returns the usage as of now.
 func (cl *client) recent(now time.Time) float64 {
 	return cl.usage * math.Exp(-now.Sub(cl.asked).Seconds()/usageMemory.Seconds())
 }
 
-// idle reports whether the client can be forgotten without giving it anything.
+// idle reports whether the client can be forgotten without an advantage to it.
 func (cl *client) idle(now time.Time) bool {
 	return cl.inflight == 0 && now.Sub(cl.asked) > longWindow*time.Second &&
 		(cl.bucket == nil || cl.bucket.TokensAt(now) >= float64(cl.bucket.Burst()))

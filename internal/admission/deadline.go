@@ -10,7 +10,7 @@ import (
 const fastestWindow = shortWindow * time.Second
 
 // fastest is the shortest time that lookups of one table take, by size: the i-th is of up to
-// 2^i keys, the last of 2,048 and more.
+// 2^i keys, the last of all above 1,024.
 type fastest [12]struct {
 	since time.Time
 	took  time.Duration
@@ -19,7 +19,7 @@ type fastest [12]struct {
 
 func (f *fastest) sizeOf(keys int) int { return min(bits.Len(uint(keys-1)), len(f)-1) }
 
-// observe takes a lookup of which every key was answered.
+// observe learns from a lookup of which every key was answered.
 func (f *fastest) observe(keys int, took time.Duration, now time.Time) {
 	l := &f[f.sizeOf(keys)]
 	if now.Sub(l.since) >= fastestWindow {
@@ -29,8 +29,8 @@ func (f *fastest) observe(keys int, took time.Duration, now time.Time) {
 	l.count++
 }
 
-// of returns the shortest time that a lookup of about so many keys has taken of late; 0 when
-// too few were seen, so that lookups are tried again when all are refused.
+// of returns the shortest time that a lookup of about so many keys has taken recently; 0 if too
+// few were seen, so that lookups are tried again after all were refused.
 func (f *fastest) of(keys int, now time.Time) time.Duration {
 	l := &f[f.sizeOf(keys)]
 	if l.count < enough || now.Sub(l.since) >= fastestWindow {
@@ -39,9 +39,9 @@ func (f *fastest) of(keys int, now time.Time) time.Duration {
 	return l.took
 }
 
-// checkDeadline refuses a lookup that has less time left than the fastest of its size took of
-// late: starting it could only take work from others. A percentile would refuse some that
-// have a chance.
+// checkDeadline refuses a lookup that has less time left than the fastest of its size took
+// recently: starting it could only slow others down. A percentile would refuse some that have a
+// chance.
 func (c *Controller) checkDeadline(p *Permit) *Refusal {
 	if p.table == nil || p.ask.Deadline.IsZero() {
 		return nil

@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// shortWindow and longWindow are the seconds for which lookups count. Pauses of all hosts
-	// of 0.3 s every 10 s are within an SLO of 95 %, and no overload.
+	// shortWindow and longWindow are how many seconds lookups count for. Pauses of all hosts of
+	// 0.3 s every 10 s are then within an SLO of 95 %, and no overload.
 	shortWindow, longWindow = 10, 60
 	// enough is how many lookups say something about an SLO of 95 %: two standard deviations
-	// are then 4.5 %. few are enough to tell whether most of them were late.
+	// are then 4.5 %. few are enough to say whether most of them were late.
 	enough, few = 100, 20
 )
 
-// tally is lookups that have ended.
+// tally counts lookups that have ended or are overdue.
 type tally struct {
 	lookups       int
 	late, allowed float64
-	// found is how many keys those in time found in-flight, added up, and foundLate the late
-	// ones.
+	// found is the sum of the keys that each lookup in time found in-flight, and foundLate that
+	// of the late ones.
 	found, foundLate float64
-	// ranks are those of the lookups.
+	// ranks are those that the lookups had.
 	ranks [ranks]bool
 }
 
@@ -40,11 +40,11 @@ func (t *tally) add(p *Permit, late bool) {
 	}
 }
 
-// exceeds reports whether more lookups were late than may be, by two standard deviations,
-// so that it is hardly by chance.
+// exceeds reports whether more lookups were late than may be, by two standard deviations, which
+// is hardly chance.
 func (t *tally) exceeds() bool { return t.late > t.allowed+2*math.Sqrt(t.allowed) }
 
-// share is the share of lookups that were late.
+// share returns the share of lookups that were late.
 func (t *tally) share() float64 { return t.late / float64(max(t.lookups, 1)) }
 
 // seen reports whether there were lookups of a priority.
@@ -61,7 +61,8 @@ func (t *tally) alone() bool {
 	return n == 1
 }
 
-// usual is how many keys those in time found in-flight on average; 0 when none was in time.
+// usual returns how many keys lookups in time found in-flight on average; 0 if none was in
+// time.
 func (t *tally) usual() float64 { return t.found / max(float64(t.lookups)-t.late, 1) }
 
 // collapsed reports whether most were late.
@@ -70,8 +71,8 @@ func (t *tally) collapsed() bool { return t.share() > 0.5 }
 // stalled reports whether all were late, as they are while the hosts stand still.
 func (t *tally) stalled() bool { return t.late == float64(t.lookups) }
 
-// burn is the share of lookups that were late over the share that may be; 0 when there are
-// fewer than least.
+// burn returns the burn rate, the share of late lookups over the share that may be late; 0 if
+// there are fewer than least lookups.
 func (t *tally) burn(least int) float64 {
 	if t.lookups < least {
 		return 0
@@ -79,7 +80,7 @@ func (t *tally) burn(least int) float64 {
 	return t.late / t.allowed
 }
 
-// seconds are the lookups that ended in the last minute, by second modulo its length.
+// seconds holds the lookups that ended in the last minute, by second modulo its length.
 type seconds [longWindow]struct {
 	tally
 	at int64
@@ -93,7 +94,7 @@ func (w *seconds) add(p *Permit, late bool, now time.Time) {
 	s.add(p, late)
 }
 
-// sum adds up the last n seconds, the present one included.
+// sum adds up the last n seconds, the present one included, but for foundLate.
 func (w *seconds) sum(n int64, now time.Time) (sum tally) {
 	for i := range w {
 		s := &w[i]
@@ -115,7 +116,7 @@ func (w *seconds) sum(n int64, now time.Time) (sum tally) {
 type sample struct {
 	tally
 	begin time.Time
-	// ratios are the parts of their time that they took, 1 for those that were late.
+	// ratios holds the part of its time that each took, 1 for those that were late.
 	ratios []float64
 }
 
@@ -128,14 +129,14 @@ func (s *sample) add(p *Permit, took time.Duration, late bool) {
 	s.ratios = append(s.ratios, ratio)
 }
 
-// slowest is the ratio that no more lookups exceed than may be late.
+// slowest returns the ratio at the percentile of the SLO.
 func (s *sample) slowest() float64 {
 	slices.Sort(s.ratios)
 	return s.ratios[max(len(s.ratios)-1-int(s.allowed), 0)]
 }
 
-// overloaded reports whether it is for the load that the lookups are late: over the last
-// seconds more were than may be, and the late ones found more in-flight than those in time, or
+// overloaded reports whether lookups are late because of load: more were late in the last
+// seconds than may be, and either the late ones found more in-flight than those in time, or
 // most were late.
 func (s *sample) overloaded(recent *tally) bool {
 	return recent.exceeds() && (s.foundLate > growth*s.late*recent.usual() || recent.collapsed())

@@ -5,59 +5,63 @@ import (
 	"time"
 )
 
-// How the keys in-flight are held to what the hosts keep up with. DESIGN.md has what was
-// measured.
+// Constants of the limit of keys in-flight. DESIGN.md has the measurements.
 const (
-	// checkEvery is the time between two looks at the evidence, a fifth of the shortest target
-	// that is usual, and sampleTime that between two decisions: what the last one did must show.
+	// checkEvery is the time between two checks of the evidence, a fifth of the shortest usual
+	// target. sampleTime is that between two decisions, so that the last one shows its effect.
 	checkEvery, sampleTime = 25 * time.Millisecond, 100 * time.Millisecond
-	// patience is how long a lowered limit waits for enough lookups to be changed by, and how
-	// long nothing is refused until it is lifted.
+	// patience is how long a lowered limit waits for enough lookups before it decides by fewer,
+	// and how long nothing must have been refused before it is lifted.
 	patience = time.Second
-	// growth is how many times as many keys the late lookups must have found in-flight as those
-	// in time, for the load to be why they are late.
+	// growth is how many times as many keys in-flight the late lookups must have found as those
+	// in time, for load to be the reason.
 	growth = 1.5
-	// margin is the part of their time that the slowest lookups of the SLO take while lookups
-	// are refused: at 0.7, 0.10 % of the interactive ones beside a crowd on slow hosts were late,
-	// at 0.6 0.01 %. loneMargin is that while one rank asks, who has nobody to leave room to: at
-	// 0.6 a third of the possible was in time where lookups vary by 25 ms, at 0.7 all but 10 %, at
-	// 0.8 all but 4 %; but there 10 % of what was let in were late in make chaos.
+	// margin is the part of their time that lookups at the percentile of the SLO are to take
+	// while lookups are refused: at 0.7, 0.10 % of the interactive ones beside a crowd on slow
+	// hosts were late, at 0.6 0.01 %. loneMargin is that while only one rank asks, which has
+	// nobody to leave headroom to: where lookups vary by 25 ms, a third of the possible ones
+	// were in time at 0.6, all but 10 % at 0.7, and all but 4 % at 0.8; but at 0.8 10 % of the
+	// admitted were late in make chaos.
 	margin, loneMargin = 0.6, 0.7
-	// rankRoom is how many limits of room more a rank has for each lower one that asks: with two,
-	// 0.12 % of the interactive lookups were refused on noisy hosts, with three none.
+	// rankRoom is how many more limits of headroom a rank has for each lower one that asks:
+	// with two, 0.12 % of the interactive lookups were refused on noisy hosts, with three none.
 	rankRoom = 3
-	// trialTime is how long the share that is late may stay above half of what it was before
-	// the limit was lowered. A limit that has been of use outlives a stall of all hosts.
+	// trialTime is how long the share of late lookups may stay above half of what it was before
+	// the limit was lowered, until the limit is lifted. One that has helped before outlives a
+	// stall of all hosts.
 	trialTime = 2 * time.Second
-	// probeStep is how many times a limit is raised at once: with 4, closed loops had 0.967 of what
-	// is in time without a limit, even if in the first step alone; without steps ten times the load
-	// had 95 % in time, not 99.
+	// probeStep is the factor by which a probe raises a limit at a time. With 4, even in the
+	// first step alone, closed loops had 0.967 of what is in time without a limit; without
+	// steps, 95 % were in time under ten times the load, not 99.
 	probeStep = 8
-	// longestHold bounds how long a limit stands until it is raised to see whether it is of use
-	// yet, and how long one that was of none is not lowered again.
+	// longestHold bounds how long a limit stands until a probe raises it to see whether it
+	// still helps, and how long one that did not is not lowered again.
 	longestHold = 5 * time.Minute
 )
 
-// load is the keys in-flight, and the limit of them.
+// load is the keys in-flight and their limit.
 type load struct {
 	least, most float64
 	// limit is most unless it is lowered; former is what it was before a probe, 0 without one.
 	limit, former float64
-	// lowered is since when, and zero while it is not; before is the share of lookups that were
-	// late then, and helped when it was last seen halved, if it is useful, or as lowered.
+	// lowered is when the limit was lowered, zero while it is not, and before the share of
+	// lookups that were late then. helped is when the limit last showed that it helps, or else
+	// when it was lowered; useful is set once that share was seen halved.
 	lowered, helped time.Time
 	before          float64
 	useful          bool
-	// changed is when the limit was last lowered at once: what began before says nothing about it.
+	// changed is when the limit was last changed at once: earlier lookups say nothing about it.
 	changed time.Time
-	// refused is when a lookup last found no room, and turned how many did since the last sample.
+	// refused is when a lookup was last refused for the limit, and turned how many were since
+	// the last sample.
 	refused time.Time
 	turned  int
-	// demand is the most lookups a second that were asked for while the limit stood, since it was
-	// lowered or was of use to a probe.
+	// demand is the highest rate of lookups asked for, per second, since the limit was lowered
+	// or a probe showed that it helps.
 	demand float64
-	// hold is how long the limit stands where ranks need it not: 10 s, doubled each time that it
-	// is lowered again before nothing is refused. After it did not help, until is when that may be.
+	// hold is how long the limit stands before a probe while one rank alone asks: 10 s, doubled
+	// each time that it is lowered again before nothing was refused. until is when a limit that
+	// did not help may be lowered again.
 	hold  time.Duration
 	until time.Time
 
@@ -70,7 +74,7 @@ type load struct {
 
 	checked time.Time
 	sample  sample
-	// recent are the lookups of the last seconds.
+	// recent are the lookups of the last minute.
 	recent seconds
 }
 
@@ -97,7 +101,7 @@ func (l *load) leave(p *Permit) {
 	delete(l.open, p)
 }
 
-// note takes a lookup that has ended, or is overdue, as evidence. Each counts once.
+// note counts a lookup that has ended or is overdue as evidence, once.
 func (l *load) note(p *Permit, late bool, now time.Time) {
 	took := now.Sub(p.began)
 	if p.budget == 0 || p.noted {
@@ -115,7 +119,7 @@ func (l *load) note(p *Permit, late bool, now time.Time) {
 // check looks at the evidence, and changes the limit when there is enough of it.
 func (l *load) check(now time.Time) {
 	l.checked = now
-	for p := range l.open { // stalled hosts end nothing that could tell of it
+	for p := range l.open { // while hosts stall, nothing ends that could show it
 		if !p.waits && now.Sub(p.began) > p.budget {
 			l.note(p, true, now)
 		}
@@ -173,10 +177,10 @@ func (l *load) decide(s *sample, now time.Time) {
 	}
 }
 
-// probe raises the limit with each sample, to see whether it is of use yet. When most lookups are
-// late again it is, and stands twice as long as before; when nothing is refused any more, it ends.
-// A few lookups are a sample, as most of them are late or not.
-// To lift it at once would let in all that comes until that is late.
+// probe raises the limit with each sample, to see whether it still helps. If most lookups are
+// late again, it does: it is restored, and stands twice as long as before. If nothing is
+// refused any more, check lifts it. A few lookups are a sample, enough to show whether most are
+// late. Lifting the limit at once would admit everything until lookups are late.
 func (l *load) probe(s *sample, now time.Time) {
 	if l.former == 0 {
 		l.former = l.limit
@@ -192,8 +196,9 @@ func (l *load) probe(s *sample, now time.Time) {
 	l.former = 0
 }
 
-// steer moves the limit to where the slowest lookups of the SLO are at the margin: by Little's
-// law latency goes by what is in-flight as long as the hosts are busy.
+// steer moves the limit to where lookups at the percentile of the SLO take the margin of their
+// time. By Little's law latency is proportional to what is in-flight as long as the hosts are
+// busy.
 func (l *load) steer(s *sample, now time.Time) {
 	goal := margin
 	if l.lone(now) {
@@ -207,7 +212,7 @@ func (l *load) steer(s *sample, now time.Time) {
 	}
 }
 
-// lone reports whether one rank alone has asked of late.
+// lone reports whether only one rank has asked recently.
 func (l *load) lone(now time.Time) bool {
 	n := 0
 	for _, at := range l.asked {
@@ -218,7 +223,7 @@ func (l *load) lone(now time.Time) bool {
 	return n == 1
 }
 
-// outranked reports whether a higher priority than that of p has asked of late.
+// outranked reports whether a higher priority than that of p has asked recently.
 func (l *load) outranked(p *Permit) bool {
 	for _, at := range l.asked[:2*p.class] {
 		if p.began.Sub(at) < usageMemory {
@@ -228,7 +233,7 @@ func (l *load) outranked(p *Permit) bool {
 	return false
 }
 
-// set lowers the limit at once.
+// set changes the limit at once.
 func (l *load) set(limit float64, now time.Time) {
 	l.limit, l.changed = l.within(limit), now
 }
@@ -237,10 +242,11 @@ func (l *load) lift() {
 	l.limit, l.former, l.lowered, l.changed = l.most, 0, time.Time{}, time.Time{}
 }
 
-// fits reports whether a lookup of a rank may start. It does while those in-flight of its rank
-// and above leave room, whatever its size, so that large ones are not starved. Lower ones do
-// not count, as they were let in while there was room, and give way: what waits at hosts that
-// pause takes their place. Two may start whatever the limit, as one alone leaves hosts idle.
+// fits reports whether a lookup of a rank may start. It may while those in-flight of its rank
+// and above leave headroom, whatever its size, so that large ones are not starved. Lower ranks
+// do not count: they were admitted while there was headroom, and soon end. Each that asks adds
+// headroom instead, since lookups that wait at pausing hosts would fill the limit. Two may
+// start whatever a lowered limit is, as one alone leaves hosts idle.
 func (l *load) fits(rank int, now time.Time) bool {
 	own := 0
 	for _, keys := range l.ranked[:rank+1] {

@@ -17,7 +17,7 @@ var (
 	job     = &identity.Client{Name: "job", Priority: identity.Batch}
 )
 
-// long leaves a test of very many lookups out of the race detector's run.
+// long skips a test of very many lookups under the race detector.
 func long(t *testing.T) {
 	t.Helper()
 	if underRace {
@@ -25,8 +25,8 @@ func long(t *testing.T) {
 	}
 }
 
-// bubble runs a test in virtual time: as configured by default it must hold, with the
-// configuration of a control it must not.
+// bubble runs a test in virtual time: it must hold with the default configuration, and must not
+// with that of a control.
 func bubble(t *testing.T, controls map[string]configured, holds func(t *testing.T, change configured) bool) {
 	t.Helper()
 	t.Run("as it is", func(t *testing.T) {
@@ -46,9 +46,9 @@ func tooLow(cfg *Config) { cfg.Limits.MinConcurrency, cfg.Limits.MaxConcurrency 
 
 var lowLimit = map[string]configured{"a limit far too low": tooLow}
 
-// TestCallersWhoHangUpSayNothingAboutTheHosts is of callers who wait for a part of the target,
-// on hosts that answer nobody: in the first half they are no reason to refuse others, nor to
-// brown out; later they are.
+// TestCallersWhoHangUpSayNothingAboutTheHosts has callers who wait for a part of the target, on
+// hosts that answer nobody: in the first half they are no reason to refuse others, nor to brown
+// out; later they are.
 func TestCallersWhoHangUpSayNothingAboutTheHosts(t *testing.T) {
 	for name, c := range map[string]struct {
 		patience time.Duration
@@ -83,7 +83,7 @@ func TestCallersWhoHangUpSayNothingAboutTheHosts(t *testing.T) {
 	}
 }
 
-// TestALimitDoesNotOutliveThePauseAfterAnOverload is of a light load after hosts that answered
+// TestALimitDoesNotOutliveThePauseAfterAnOverload has a light load after hosts that answered
 // nobody in time.
 func TestALimitDoesNotOutliveThePauseAfterAnOverload(t *testing.T) {
 	for pause, kept := range map[time.Duration]bool{0: true, patience + checkEvery: false, 5 * time.Second: false} {
@@ -168,7 +168,7 @@ func TestRecoversFromOverload(t *testing.T) {
 	})
 }
 
-// TestOverloadOfHostsThatVaryKeepsItsGoodput is of lookups that take 25 ms besides at random, so
+// TestOverloadOfHostsThatVaryKeepsItsGoodput has lookups that take 25 ms more at random, so
 // that the slowest of the SLO take 75 of 125 ms without any load.
 func TestOverloadOfHostsThatVaryKeepsItsGoodput(t *testing.T) {
 	long(t)
@@ -182,8 +182,8 @@ func TestOverloadOfHostsThatVaryKeepsItsGoodput(t *testing.T) {
 	})
 }
 
-// TestALimitEndsWithALongOverload is of a limit that has stood several probes, on hosts where a
-// lookup takes 25 ms besides at random: without load the slowest come near the target, so that the
+// TestALimitEndsWithALongOverload has a limit that has stood several probes, on hosts where a
+// lookup takes 25 ms more at random: without load the slowest come near the target, so that the
 // limit is at its least, which is too little for what the load falls to.
 func TestALimitEndsWithALongOverload(t *testing.T) {
 	long(t)
@@ -228,11 +228,11 @@ func TestOverloadInWavesKeepsItsGoodput(t *testing.T) {
 	})
 }
 
-// hosts are how many times slower than usual the hosts are. Of the slow ones some seven
-// lookups are all that may be in-flight.
+// hosts holds how many times slower than usual hosts are, by name. On slow ones only some seven
+// lookups may be in-flight.
 var hosts = map[string]float64{"hosts as usual": 1, "slow hosts": 4, noisy: 4}
 
-// noisy are slow hosts by a quota of their CPU, of which some pause.
+// noisy names hosts that are slow because of a quota of their CPU, some of which pause.
 const noisy = "noisy hosts"
 
 // settled is when the limit has been found that such hosts keep up with.
@@ -252,7 +252,7 @@ func TestPrioritiesAreKeptInOrder(t *testing.T) {
 						s.noisy(65 * second)
 					}
 					crowd := *low
-					if change != nil { // as with all alike, whatever the limit
+					if change != nil { // a control has all alike, whatever its limit
 						crowd = identity.Client{Name: low.Name, Priority: person.Priority}
 					}
 					who := *person
@@ -276,7 +276,7 @@ func TestPrioritiesAreKeptInOrder(t *testing.T) {
 	}
 }
 
-// TestTheLeastLimitLeavesSlowHostsRoom is of hosts that keep up with three lookups in-flight.
+// TestTheLeastLimitLeavesSlowHostsRoom has hosts that keep up with three lookups in-flight.
 func TestTheLeastLimitLeavesSlowHostsRoom(t *testing.T) {
 	high := func(cfg *Config) { cfg.Limits.MinConcurrency *= 2 }
 	bubble(t, map[string]configured{"twice the least limit": high}, func(t *testing.T, change configured) bool {
@@ -323,7 +323,7 @@ func TestAGreedyClientDoesNotCrowdOutPoliteOnes(t *testing.T) {
 	}
 }
 
-// TestAnOverloadThatLastsIsNotLetInAgain is of a limit that is looked whether it is of use yet.
+// TestAnOverloadThatLastsIsNotLetInAgain has a limit that is probed while it still helps.
 func TestAnOverloadThatLastsIsNotLetInAgain(t *testing.T) {
 	long(t)
 	bubble(t, noLimit, func(t *testing.T, change configured) bool {
@@ -334,7 +334,7 @@ func TestAnOverloadThatLastsIsNotLetInAgain(t *testing.T) {
 	})
 }
 
-// TestALimitThatHelpsOutlivesAStall is of hosts that all stand still for 3 s in an overload.
+// TestALimitThatHelpsOutlivesAStall has all hosts stall for 3 s in an overload.
 func TestALimitThatHelpsOutlivesAStall(t *testing.T) {
 	long(t)
 	bubble(t, noLimit, func(t *testing.T, change configured) bool {
@@ -355,7 +355,7 @@ func TestALimitThatHelpsOutlivesAStall(t *testing.T) {
 	})
 }
 
-// TestCallersThatWaitLongAreHeldToTheSLOInOverload is of callers that wait for 10 s.
+// TestCallersThatWaitLongAreHeldToTheSLOInOverload has callers that wait for 10 s.
 func TestCallersThatWaitLongAreHeldToTheSLOInOverload(t *testing.T) {
 	bubble(t, noLimit, func(t *testing.T, change configured) bool {
 		s := newSim(t, change)
@@ -366,8 +366,8 @@ func TestCallersThatWaitLongAreHeldToTheSLOInOverload(t *testing.T) {
 	})
 }
 
-// TestLookupsThatDoNotEndLowerTheLimit is of hosts that are all stalled, for callers that wait
-// for ten seconds, and of the time after.
+// TestLookupsThatDoNotEndLowerTheLimit has hosts that are all stalled, for callers that wait
+// for ten seconds, and then answer.
 func TestLookupsThatDoNotEndLowerTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newController(t, nil)
@@ -400,7 +400,7 @@ func TestLookupsThatDoNotEndLowerTheLimit(t *testing.T) {
 	})
 }
 
-// late returns a sample of 100 lookups of a table with an SLO of some percentile, of which some
+// late returns a sample of 100 lookups of a table with an SLO of that percentile, n of which
 // were late, and notes them as those of the last seconds.
 func late(l *load, percentile float64, n int, now time.Time) *sample {
 	s := &sample{begin: now}
@@ -412,7 +412,7 @@ func late(l *load, percentile float64, n int, now time.Time) *sample {
 	return s
 }
 
-// TestALimitIsLoweredForATightSLO is of samples in which less than one lookup may be late.
+// TestALimitIsLoweredForATightSLO has samples in which less than one lookup may be late.
 func TestALimitIsLoweredForATightSLO(t *testing.T) {
 	now := time.Now()
 	for n, lower := range map[int]bool{0: false, 30: true} {
@@ -422,7 +422,8 @@ func TestALimitIsLoweredForATightSLO(t *testing.T) {
 	}
 }
 
-// TestALimitThatWasOfNoUseLongAgoStandsAsLongAsAFirstOne is of one that was not lowered since.
+// TestALimitThatWasOfNoUseLongAgoStandsAsLongAsAFirstOne has a limit that was not lowered
+// since.
 func TestALimitThatWasOfNoUseLongAgoStandsAsLongAsAFirstOne(t *testing.T) {
 	now := time.Now()
 	for ago, hold := range map[time.Duration]time.Duration{time.Minute: 80 * second, time.Hour: 10 * second} {

@@ -5,33 +5,33 @@ import (
 	"time"
 )
 
-// How the memory that answers take is foreseen.
+// Constants for the memory that answers are expected to take.
 const (
-	// largeShare is the part of the memory that large lookups may fill. Those are small of which
-	// four fit into the rest.
+	// largeShare is the part of the memory that large lookups may fill. A lookup is small if
+	// four like it fit into the rest.
 	largeShare = 0.75
-	// lowerShare is largeShare of the lookups of a priority while a higher one asks: the hosts read
-	// as many large answers at a time as there is memory for. With a half, 5.6 % of the higher ones
-	// were late in make chaos, and with all of it 9 to 25 %.
+	// lowerShare is largeShare for a priority while a higher one asks: hosts read as many large
+	// answers at a time as there is memory for. With a half in place of a quarter, 5.6 % of the
+	// higher ones were late in make chaos, and with all of it 9 to 25 %.
 	lowerShare = largeShare / 4
-	// upWeight is the weight of one lookup in the moving average of what is more than thought,
-	// and downWeight of what is less: that is believed later.
+	// upWeight is the weight of one lookup in the moving average if it is above the average,
+	// and downWeight if it is below, which is believed later.
 	upWeight, downWeight = 1.0 / 4, 1.0 / 16
-	// unitBytes is how many bytes cost a node about as much CPU as a key does: with
+	// unitBytes is how many bytes cost a node about as much CPU as a key does: with rows of
 	// 10,000 bytes in place of 1,000 a lookup took 1.2 to 2.1 times as long.
 	unitBytes = 8 << 10
-	// mostScouts is how many lookups of a table are in-flight before one has shown how
+	// mostScouts is the most lookups of a table that are in-flight before one has shown how
 	// large its answers are.
 	mostScouts = 4
 )
 
-// weight is how large the answers of one table are.
+// weight is the size of the answers of one table.
 type weight struct {
-	// perKey is the moving average in bytes, once known.
+	// perKey is the moving average of the bytes of a key, once known.
 	perKey float64
 	known  bool
-	// learned is closed when it is known; until then scouts has an entry for each lookup that
-	// finds it out.
+	// learned is closed when it is known; until then scouts has an entry for each lookup
+	// in-flight that finds it out.
 	learned, scouts chan struct{}
 }
 
@@ -39,7 +39,7 @@ func newWeight() *weight {
 	return &weight{learned: make(chan struct{}), scouts: make(chan struct{}, mostScouts)}
 }
 
-// observe takes the answer of a lookup.
+// observe learns from the answer of a lookup.
 func (w *weight) observe(bytes, keys int) {
 	by := downWeight
 	x := float64(bytes) / float64(keys)
@@ -52,11 +52,12 @@ func (w *weight) observe(bytes, keys int) {
 	w.perKey += by * (x - w.perKey)
 }
 
-// copies is how often the bytes of an answer are in memory at once: as the frame of a node
-// and as cells for each replica that answers, and as what is sent to the client.
+// copies returns how many times the bytes of an answer are in memory at once: twice for each
+// replica that answers, as the frame of a node and as cells, and once as what is sent to the
+// client.
 func (p *Permit) copies() int64 { return 1 + 2*int64(max(p.ask.Answers, 1)) }
 
-// bytes is how large the answer of a lookup is likely to be.
+// bytes returns how large the answer of a lookup is likely to be.
 func (p *Permit) bytes() int64 {
 	bytes := p.table.weight.perKey * float64(p.ask.Keys)
 	if p.ask.MostBytes > 0 {
@@ -70,8 +71,9 @@ func (c *Controller) weighed(p *Permit) bool {
 	return c.limits.Enabled && c.limits.MaxMemory > 0 && p.table != nil
 }
 
-// units returns what a lookup costs its hosts: its keys, or more where these are large,
-// but no more than the least limit, so that one lookup alone does not fill all of it.
+// units returns what a lookup costs its hosts, in keys of usual size: its keys, or more where
+// these are large. Their size alone makes it no more than MinConcurrency, so that one lookup
+// does not fill the limit.
 func (c *Controller) units(p *Permit) int {
 	if !c.weighed(p) || !p.table.weight.known {
 		return p.ask.Keys
@@ -79,8 +81,9 @@ func (c *Controller) units(p *Permit) int {
 	return max(p.ask.Keys, int(min(p.bytes()/unitBytes, int64(c.limits.MinConcurrency))))
 }
 
-// checkMemory takes the memory that the answer of a lookup needs, or refuses the lookup if
-// there is too little. One alone may take any. Where nobody knows what it needs, it waits.
+// checkMemory reserves the memory that the answer of a lookup is likely to need, or refuses the
+// lookup if there is too little. One alone may take any amount. Where the size is unknown, the
+// lookup waits.
 func (c *Controller) checkMemory(p *Permit) *Refusal {
 	if p.waits = c.weighed(p) && !p.table.weight.known; p.waits || !c.weighed(p) {
 		return nil
@@ -99,7 +102,7 @@ func (c *Controller) checkMemory(p *Permit) *Refusal {
 		"the requests and answers in memory take all that they may; ask again later, for fewer keys, rows or columns at a time")
 }
 
-// goFirst has a lookup that waits go first, if too few do.
+// goFirst makes a lookup that waits a scout, if there are too few.
 func (p *Permit) goFirst() {
 	if !p.waits {
 		return
@@ -111,7 +114,7 @@ func (p *Permit) goFirst() {
 	}
 }
 
-// unhold gives back what a lookup has of the memory, and learns from its answer.
+// unhold releases the memory of a lookup, and learns from its answer.
 func (c *Controller) unhold(p *Permit, o Outcome) {
 	c.memory.Release(p.memory)
 	if p.table == nil {
@@ -126,11 +129,11 @@ func (c *Controller) unhold(p *Permit, o Outcome) {
 	}
 }
 
-// Wait returns when the lookup may go on. That is at once, unless nobody knows yet how
-// large the answers of its table are: then a few lookups go first, and when one of them
-// has been answered, this one is refused if there is no memory for it, or if its deadline
-// has come before. The error is a *Refusal. When ctx ends first it is nil, since the
-// lookup finds out by itself. A nil Permit never waits.
+// Wait returns when the lookup may go on. That is at once, unless nobody knows yet how large
+// the answers of its table are: then a few lookups go first, and this one waits until one of
+// them has been answered. It is refused if there is then no memory for it, or if its deadline
+// comes before. The error is a *Refusal. If ctx ends first it is nil, as the lookup finds that
+// out by itself. A nil Permit never waits.
 func (p *Permit) Wait(ctx context.Context) error {
 	if p == nil || !p.waits {
 		return nil
@@ -150,7 +153,7 @@ func (p *Permit) Wait(ctx context.Context) error {
 	case p.table.weight.scouts <- struct{}{}:
 		p.scout = true
 		select {
-		case <-p.table.weight.learned: // before there was room for a scout
+		case <-p.table.weight.learned: // the size was learned before this one became a scout
 		default:
 			return nil
 		}

@@ -16,7 +16,7 @@ import (
 
 const mib = 1 << 20
 
-// learned returns a controller that allows so much memory and has seen a key of so many
+// learned returns a controller that allows most bytes of memory and has seen a key of perKey
 // bytes.
 func learned(t testing.TB, most int64, perKey int) *Controller {
 	t.Helper()
@@ -100,7 +100,7 @@ func TestLargeAnswersOfALowPriorityLeaveAHigherOneRoom(t *testing.T) {
 }
 
 // TestAClientBeyondItsRateTakesNoMemoryFromOthers has a request that is being received fill the
-// budget: a lookup that finds no room for its answer ends that, unless its client may not ask.
+// budget: a lookup that finds no room for its answer evicts it, unless its client may not ask.
 func TestAClientBeyondItsRateTakesNoMemoryFromOthers(t *testing.T) {
 	for name, pace := range map[string]float64{"beyond": 1, "control: within": 1000} {
 		t.Run(name, func(t *testing.T) {
@@ -168,8 +168,8 @@ func TestLargerAnswersAreBelievedSooner(t *testing.T) {
 	assert.Greater(t, w.perKey, 50_000.0)
 }
 
-// TestAFewGoFirst is of a burst on a table nobody has read: a few lookups find out how
-// large its answers are, and the others wait for them.
+// TestAFewGoFirst has a burst on a table nobody has read: a few lookups find out how large its
+// answers are, and the others wait for them.
 func TestAFewGoFirst(t *testing.T) {
 	for name, tt := range map[string]struct {
 		bytes int

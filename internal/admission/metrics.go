@@ -17,7 +17,7 @@ func newMetrics() *metrics {
 		actions: counters("qosproxy_ladder_actions_total",
 			"Lookups that a brown-out step has changed: hedges and optional those that came at its level or above, batch and standard those refused.", "table", "rung"),
 	}
-	for p := range priorities { // a rate needs the zero before the first
+	for p := range priorities { // rate() needs the zero before the first
 		m.admitted.WithLabelValues(priorityName(p))
 		for r := range every {
 			m.shed.WithLabelValues(string(r), priorityName(p))
@@ -50,7 +50,7 @@ func (m *metrics) register(to prometheus.Registerer, c *Controller) error {
 // collector reads the state of a controller when it is scraped.
 type collector struct{ controller *Controller }
 
-// Describe implements prometheus.Collector. Which tables there are is known later.
+// Describe implements prometheus.Collector. It sends nothing, as tables come and go.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

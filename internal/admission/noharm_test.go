@@ -37,7 +37,7 @@ func TestNothingIsRefusedBelowSaturation(t *testing.T) {
 	}
 }
 
-// TestABurstIsNotRefused is of a cluster that can take it.
+// TestABurstIsNotRefused has a burst that the cluster can take.
 func TestABurstIsNotRefused(t *testing.T) {
 	bubble(t, lowLimit, func(t *testing.T, change configured) bool {
 		s := newSim(t, change)
@@ -52,11 +52,11 @@ func TestABurstIsNotRefused(t *testing.T) {
 	})
 }
 
-// ordinary are times that lookups take beside their work.
+// ordinary are times that lookups take besides their work.
 var ordinary = map[string]time.Duration{"far": 25 * time.Millisecond, "slow": 45 * time.Millisecond}
 
-// TestAPauseIsNoOverload is of a modest load on healthy hosts, and of pauses of all of them (a
-// machine that is busy with other things) that make lookups late.
+// TestAPauseIsNoOverload has a modest load on healthy hosts, and pauses of all of them, as of a
+// machine that is busy with other things, that make lookups late.
 func TestAPauseIsNoOverload(t *testing.T) {
 	for name, usual := range ordinary {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestAPauseIsNoOverload(t *testing.T) {
 	}
 }
 
-// TestABadTimeEnds is of the same load after two seconds of lookups that are all late.
+// TestABadTimeEnds has the same load after two seconds of lookups that are all late.
 func TestABadTimeEnds(t *testing.T) {
 	for name, usual := range ordinary {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestABadTimeEnds(t *testing.T) {
 	}
 }
 
-// TestLookupsThatAreSlowByThemselvesAreNotRefused is of callers who wait for a second, and a
+// TestLookupsThatAreSlowByThemselvesAreNotRefused has callers who wait for a second, and a
 // table whose target is 125 ms while its lookups take 200 ms.
 func TestLookupsThatAreSlowByThemselvesAreNotRefused(t *testing.T) {
 	bubble(t, lowLimit, func(t *testing.T, change configured) bool {
@@ -106,7 +106,7 @@ func TestLookupsThatAreSlowByThemselvesAreNotRefused(t *testing.T) {
 	})
 }
 
-// loops is what callers in a closed loop were given, in several runs together.
+// loops is what callers in a closed loop got, in several runs together.
 type loops struct{ lookups, good, shed, late, seconds int }
 
 func (l loops) String() string {
@@ -124,7 +124,7 @@ type regime struct {
 	// the first 10 s.
 	slow, cold float64
 	deadline   time.Duration
-	// besides is what lookups take, on average at random, for other reasons than load.
+	// besides is the mean of a random time that lookups take for other reasons than load.
 	besides time.Duration
 }
 
@@ -156,9 +156,9 @@ func closed(t *testing.T, change configured, r regime) (l loops) {
 	return l
 }
 
-// TestNoHarm compares what callers in a closed loop are given with and without admission, on
-// hosts that take 0.18 or 1 ms a key, warm or four times slower for the first 10 s, for callers
-// that wait as long as the target or for a second.
+// TestNoHarm compares what callers in a closed loop get with and without admission, on hosts
+// that take 0.18 or 1 ms a key, warm or four times slower for the first 10 s, for callers that
+// wait as long as the target or for a second.
 func TestNoHarm(t *testing.T) {
 	long(t)
 	if testing.Short() {
@@ -195,9 +195,9 @@ func TestNoHarm(t *testing.T) {
 	assert.Greater(t, harmed.Load(), int64(10), "control: a limit far too low does harm")
 }
 
-// TestNoHarmWhereSomeAreLate is of closed loops in which 5 to 40 % of the lookups are late without
-// admission, and stay so. To refuse some of them makes the others faster, and fewer of all are
-// answered.
+// TestNoHarmWhereSomeAreLate has closed loops in which 5 to 40 % of the lookups are late
+// without admission, and stay so. Refusing some of them makes the others faster, and fewer of
+// all are answered.
 func TestNoHarmWhereSomeAreLate(t *testing.T) {
 	long(t)
 	if testing.Short() {

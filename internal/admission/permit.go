@@ -2,21 +2,21 @@ package admission
 
 import "time"
 
-// Outcome is how a lookup ended. The zero Outcome is that of a lookup that was
-// abandoned, or failed before anyone was asked.
+// Outcome is how a lookup ended. The zero Outcome is that of a lookup that was abandoned, or
+// failed before any host was asked.
 type Outcome struct {
 	Answered int // keys that were found or not found
-	// Late is how many keys the hosts were too slow for: timed out, or refused because too
-	// much was in-flight at their hosts. Less load would not help keys that failed, are too
-	// large or have no replica left.
+	// Late is how many keys the hosts were too slow for: timed out, or refused because too much
+	// was in-flight at their hosts. Keys that failed, are too large or have no replica left are
+	// not late, as less load would not help them.
 	Late int
-	// Bytes is how many bytes of memory the rows of the answer take, or would have taken with
-	// the keys that are too large, as far as they were read.
+	// Bytes is how many bytes of memory the rows of the answer take. With a key that is too
+	// large it is at least the limit of an answer.
 	Bytes     int
 	Cancelled bool // the caller hung up before the hosts had answered
 }
 
-// Permit is the leave to do one lookup.
+// Permit is the right of one lookup to be in-flight.
 type Permit struct {
 	controller *Controller
 	ask        Ask
@@ -33,8 +33,8 @@ type Permit struct {
 	units, found int
 	// fewHedges and shedOptional are what the ladder of its table gave up when it started.
 	fewHedges, shedOptional bool
-	// memory is what the answer is likely to take, in bytes. A permit that waits has still
-	// to be told, and a scout finds it out.
+	// memory is what is reserved for the answer, in bytes. A permit that waits has none yet,
+	// and a scout finds out how much the others need.
 	memory       int64
 	waits, scout bool
 	noted        bool // has counted as evidence
@@ -49,10 +49,10 @@ func (p *Permit) FewHedges() bool { return p != nil && p.fewHedges }
 // be answered as SHED. False for a nil Permit.
 func (p *Permit) ShedOptional() bool { return p != nil && p.shedOptional }
 
-// tells reports whether an outcome says something about how fast the hosts are. One of a
+// tells reports whether an outcome says something about how fast the hosts are. That of a
 // lookup that failed at once does not, nor that of a caller who hung up within the first half
-// of the time that the lookup might take. Who hangs up later does so because they are slow:
-// many callers have a timeout of their own which they do not send.
+// of the time that the lookup might take. Who hangs up later is taken to do so because hosts
+// are slow: many callers have a timeout that they do not send.
 func (p *Permit) tells(o Outcome, took time.Duration) bool {
 	return (o.Answered > 0 || o.Late > 0) && (!o.Cancelled || 2*took >= p.budget)
 }

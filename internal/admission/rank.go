@@ -6,7 +6,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/identity"
 )
 
-// ranks is the number of ranks. Lookups rank by priority, and within one those of light
+// ranks is the number of ranks. Lookups rank by priority, and within a priority those of light
 // clients before those of heavy ones. 0 is the highest.
 const ranks = 2 * priorities
 
@@ -23,7 +23,7 @@ func (c *Controller) rank(cl *client, class int, now time.Time) int {
 	return 2*class + 1
 }
 
-// checkOverload refuses what the hosts could not keep up with.
+// checkOverload refuses what would exceed the limit of keys in-flight.
 func (c *Controller) checkOverload(p *Permit) *Refusal {
 	if c.load.fits(p.rank, p.began) {
 		return nil
@@ -31,11 +31,11 @@ func (c *Controller) checkOverload(p *Permit) *Refusal {
 	return p.refusal(ReasonOverload, "the proxy has as much in-flight as the hosts keep up with; ask again later, or send less")
 }
 
-// AtHeaders refuses a lookup of which nothing is known but who asks, and returns nil if
-// it may be read. It refuses only while most lookups of its priority are refused for
-// overload, and only one that Admit would refuse at this moment whatever it asked for. To
-// decode the keys of such a lookup would cost more than to refuse it. A nil client is
-// identity.Anonymous; a nil Controller refuses nothing.
+// AtHeaders refuses a lookup of which only the client is known, or returns nil if it may be
+// read. It refuses only while most lookups of its priority are refused for overload, and only
+// one that Admit would refuse now whatever it asked for. Decoding the keys of such a lookup
+// would cost more than refusing it. A nil client is identity.Anonymous; a nil Controller
+// refuses nothing.
 func (c *Controller) AtHeaders(who *identity.Client) *Refusal {
 	if c == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/identity"
 )
 
-// TestRoomIsForThoseAbove is of the keys that a client gets in-flight under a limit, in limits,
-// by who else has some.
+// TestRoomIsForThoseAbove counts the keys that a client gets in-flight, in multiples of the
+// limit, by who else has some.
 func TestRoomIsForThoseAbove(t *testing.T) {
 	other := &identity.Client{Name: "other", Priority: identity.Standard}
 	for name, tt := range map[string]struct {

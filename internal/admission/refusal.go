@@ -6,10 +6,10 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
-// Reason is why a lookup was refused; the label of metrics.
+// Reason is why a lookup was refused, as in the label of metrics.
 type Reason string
 
-// The reasons for which a lookup is refused, in the order in which they are looked at.
+// The reasons for which a lookup is refused, in the order in which they are checked.
 const (
 	ReasonConcurrency Reason = "client_concurrency" // the client has as many in-flight as it may
 	ReasonLadder      Reason = "ladder"             // this priority gives way while the table is late
@@ -19,7 +19,7 @@ const (
 	ReasonMemory      Reason = "memory"             // requests and answers take all that they may
 )
 
-// every has all of them, with what clients are told.
+// every maps each Reason to what clients are told.
 var every = map[Reason]reasons.Reason{
 	ReasonConcurrency: reasons.ClientConcurrency,
 	ReasonLadder:      reasons.BrownOut,
@@ -29,8 +29,8 @@ var every = map[Reason]reasons.Reason{
 	ReasonMemory:      reasons.Memory,
 }
 
-// retries are when to ask again after a refusal for load, by priority: the low ones leave what
-// becomes free first to the high ones.
+// retries is how long to wait after a refusal for load, by priority: low ones leave what
+// becomes free first to high ones.
 var retries = [priorities]time.Duration{100 * time.Millisecond, 250 * time.Millisecond, time.Second}
 
 // Refusal is the error of a lookup that may not start.
@@ -46,7 +46,7 @@ func (r *Refusal) Error() string { return r.Message }
 // ClientReason implements reasons.Carrier.
 func (r *Refusal) ClientReason() reasons.Reason { return every[r.Reason] }
 
-// refusal refuses a lookup until its priority may ask again.
+// refusal returns a Refusal with the RetryAfter of the lookup's priority.
 func (p *Permit) refusal(reason Reason, message string) *Refusal {
 	return &Refusal{reason, retries[p.class], message}
 }

@@ -30,7 +30,7 @@ const (
 	simDeadline = 125 * time.Millisecond
 	// simQueue is the most keys that are outstanding at a host, as with the executor.
 	simQueue = 1024
-	// simBackoff is when a caller of a closed loop comes back after a refusal.
+	// simBackoff is how long a caller of a closed loop waits after a refusal.
 	simBackoff = 5 * time.Millisecond
 )
 
@@ -54,7 +54,8 @@ type done struct {
 	who  string
 	at   time.Duration
 	took time.Duration
-	// answered has all keys; ok is in time besides; shed was refused by admission.
+	// answered is set if all keys were answered, ok if that was in time, shed if admission
+	// refused it.
 	answered, ok, shed bool
 }
 
@@ -67,7 +68,8 @@ type sim struct {
 	free       [simHosts]time.Time
 	events     events
 	done       []done
-	// floor is what every lookup takes besides, and tail the mean of a random time that it does.
+	// floor is added to the time of every lookup, and so is a random time, of which tail is the
+	// mean.
 	floor, tail time.Duration
 	// slow is how many times longer than usual the hosts take; 0 is 1.
 	slow float64
@@ -107,8 +109,8 @@ func (s *sim) work(h int, work time.Duration) time.Time {
 	}
 }
 
-// noisy holds the hosts to a quarter of a CPU, as many as four times slower ones do, and has
-// one of them pause for 50 to 200 ms three times a second, until a moment.
+// noisy holds the hosts to a quarter of a CPU each, which is as slow as the slow hosts are, and
+// has one of them pause for 50 to 200 ms three times a second, until a moment.
 func (s *sim) noisy(until time.Duration) {
 	s.slow, s.quota = 1, simPeriod/4
 	if time.Since(s.begin) > until {
@@ -301,7 +303,7 @@ func of(all []done, who string) []done {
 	return slices.DeleteFunc(slices.Clone(all), func(d done) bool { return d.who != who })
 }
 
-// count tells the numbers of lookups that were in time, and that were refused.
+// count returns how many lookups were in time, and how many were refused.
 func count(all []done) (good, shed int) {
 	for _, d := range all {
 		if d.ok {

@@ -7,8 +7,8 @@ type Status struct {
 	Enabled      bool `json:"enabled"`
 	LimitKeys    int  `json:"limit_keys"` // that may be in-flight
 	InflightKeys int  `json:"inflight_keys"`
-	// MemoryBytes is what requests being received, expected answers of hosts and unsent
-	// answers take, MaxMemoryBytes what they may; 0 without a limit.
+	// MemoryBytes is what requests being received, expected answers of hosts and unsent answers
+	// take, and MaxMemoryBytes what they may take; 0 means no limit.
 	MemoryBytes     int64                  `json:"memory_bytes"`
 	MaxMemoryBytes  int64                  `json:"max_memory_bytes"`
 	InflightLookups map[string]int         `json:"inflight_lookups"` // by priority

@@ -1,6 +1,6 @@
 // Package app decides which parts of the proxy know each other, and when the process collects
-// garbage. It builds every part from the configuration, the last that a lookup passes
-// first, and stops them in reverse.
+// garbage. It builds every part from the configuration, beginning with the one that a lookup
+// reaches last, and stops them in reverse.
 package app
 
 import (
@@ -35,31 +35,31 @@ import (
 	"github.com/qosproxy/qosproxy/internal/status"
 )
 
-// Options are what an App is given besides its configuration.
+// Options are what an App needs besides its configuration.
 type Options struct {
-	// Version and Commit name this build.
+	// Version and Commit identify this build.
 	Version, Commit string
-	// Log takes what an operator should know; nil discards it.
+	// Log receives what an operator should know; nil discards it.
 	Log *slog.Logger
-	// Level changes the level of Log while running; nil cannot be changed.
+	// Level changes the level of Log at run time; with nil it cannot be changed.
 	Level *slog.LevelVar
-	// Reload reads the configuration again; nil keeps it, and has only the files
-	// that it names read again.
+	// Reload reads the configuration again; nil keeps it, and only the files that it names are
+	// read again.
 	Reload func() (*config.Config, error)
-	// Hangup has everything read again at once; nil never does.
+	// Hangup triggers an immediate reload of everything; nil never does.
 	Hangup <-chan os.Signal
 
-	// OwnProcess lets the proxy set the memory limit of the runtime, where there is none,
-	// and when it collects garbage.
+	// OwnProcess allows the proxy to set the memory limit of the runtime, unless there is one,
+	// and when garbage is collected.
 	OwnProcess bool
 
-	// reloadInterval is how often files are looked at; 0 means the default.
+	// reloadInterval is how often files are checked for changes; 0 means the default.
 	reloadInterval time.Duration
 }
 
-// App is a proxy. Its life is New, Start and Stop, or New and Run.
+// App is a proxy. Call New, Start and Stop, or New and Run.
 type App struct {
-	// started is the configuration of the start, and cfg the one in use.
+	// started is the configuration at the start, cfg the one in use.
 	started *config.Config
 	cfg     atomic.Pointer[config.Config]
 	options Options
@@ -81,14 +81,14 @@ type App struct {
 	reloader  *reload.Reloader
 	// shadow is nil unless lookups are compared with the plain driver.
 	shadow *shadow.Live
-	// memoryLimit is what the runtime was told before the proxy began, in bytes;
-	// math.MaxInt64 for nothing.
+	// memoryLimit is the limit of the runtime from before the proxy was created, in bytes;
+	// math.MaxInt64 for none.
 	memoryLimit int64
-	// stops end what Start began, in the order in which it began.
+	// stops end what Start began, in the order of its beginning.
 	stops []func(context.Context) error
 }
 
-// New returns a proxy that has not started. The configuration must be valid.
+// New returns a proxy that is not started. The configuration must be valid.
 func New(cfg *config.Config, options Options) *App {
 	log := options.Log
 	if log == nil {
@@ -102,9 +102,8 @@ func New(cfg *config.Config, options Options) *App {
 	return a
 }
 
-// Start brings the proxy up. It returns once the listeners are bound; the
-// cluster may still be down, then the proxy is not ready and says why. On an
-// error nothing is left running.
+// Start starts the proxy and returns once the listeners are bound. The cluster may still be
+// down: then the proxy is not ready and says why. After an error nothing is left running.
 func (a *App) Start(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -122,8 +121,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		return err
 	}
 	tracer := a.trace(ctx, registry)
-	// First, so that a file which changes while the parts below read theirs is
-	// read again.
+	// First, so that a file which changes while the parts below read their files is read again.
 	if a.reloader, err = reload.New(a.reloads(registry)); err != nil {
 		return err
 	}
@@ -220,7 +218,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	return nil
 }
 
-// run does something in the background from now on until the proxy stops.
+// run runs a function in the background until the proxy stops.
 func (a *App) run(ctx context.Context, do func(context.Context)) {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
@@ -235,11 +233,11 @@ func (a *App) run(ctx context.Context, do func(context.Context)) {
 	})
 }
 
-// onStop registers what ends the step that has just begun.
+// onStop registers the function that ends the step which has just begun.
 func (a *App) onStop(stop func(context.Context) error) { a.stops = append(a.stops, stop) }
 
-// Stop ends the proxy: requests in-flight are answered until ctx ends. What was
-// started last ends first.
+// Stop stops the proxy, in reverse order of its start. Requests in-flight are still answered
+// until ctx ends.
 func (a *App) Stop(ctx context.Context) error {
 	var errs []error
 	for _, stop := range slices.Backward(a.stops) {
@@ -249,9 +247,9 @@ func (a *App) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Run starts the proxy and serves until ctx ends. Then it turns not ready, waits
-// shutdown.delay for balancers to notice, and answers what is in-flight for at
-// most shutdown.timeout. The error is nil after an orderly end.
+// Run starts the proxy and serves until ctx ends. Then it becomes not ready, waits
+// shutdown.delay for balancers to notice, and answers what is in-flight for at most
+// shutdown.timeout. It returns nil after an orderly end.
 func (a *App) Run(ctx context.Context) error {
 	if err := a.Start(ctx); err != nil {
 		return err
@@ -271,12 +269,12 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// NotReady returns why lookups cannot be answered, empty when they can.
+// NotReady returns why lookups cannot be answered; empty if they can.
 func (a *App) NotReady() string {
 	return notReady(a.cluster.Status(), a.cluster.Ring() != nil, a.cluster.Schema() != nil)
 }
 
-// notReady judges by what a lookup needs: a cluster that answers, a ring and a schema.
+// notReady checks what a lookup needs: a cluster that answers, a ring and a schema.
 func notReady(status cassandra.Status, ring, schema bool) string {
 	switch {
 	case !status.Ready && status.Reason != "":
@@ -291,16 +289,15 @@ func notReady(status cassandra.Status, ring, schema bool) string {
 	return ""
 }
 
-// Percentiles returns the latencies of a table over a window of up to five
-// minutes; the zero Percentiles for a table that is not served. The table is
-// keyspace.table.
+// Percentiles returns the latencies of a table, named keyspace.table, over a window of up to
+// five minutes; the zero Percentiles for a table that is not served.
 func (a *App) Percentiles(table string, window time.Duration) sla.Percentiles {
 	p, _ := a.recorder.Snapshot(table, window)
 	return p
 }
 
-// Avoided returns the addresses of the hosts that lookups avoid at this moment, host:port: those
-// that are suspect, probing or ejected. In the order of the ring.
+// Avoided returns the addresses (host:port) of the hosts that lookups avoid at this moment, in
+// the order of the ring: those that are suspect, probing or ejected.
 func (a *App) Avoided() []string {
 	var out []string
 	for _, h := range a.executor.Health() {
@@ -313,7 +310,7 @@ func (a *App) Avoided() []string {
 	return out
 }
 
-// buildInfo is the metric that names this build.
+// buildInfo returns the metric that identifies this build.
 func buildInfo(options Options) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "qosproxy_build_info",
@@ -324,8 +321,8 @@ func buildInfo(options Options) prometheus.Collector {
 	}, func() float64 { return 1 })
 }
 
-// CassandraConfig returns how to reach the cluster that a configuration names. It
-// reads the password and certificate files.
+// CassandraConfig returns how to connect to the cluster of a configuration. It reads the
+// password and certificate files.
 func CassandraConfig(cfg *config.Config, log *slog.Logger) (cassandra.Config, error) {
 	out := clusterConfig(cfg, log)
 	access, err := accessOf(cfg)
@@ -333,7 +330,7 @@ func CassandraConfig(cfg *config.Config, log *slog.Logger) (cassandra.Config, er
 	return out, err
 }
 
-// clusterConfig is CassandraConfig without what the password and certificate files hold.
+// clusterConfig is CassandraConfig without the contents of password and certificate files.
 func clusterConfig(cfg *config.Config, log *slog.Logger) cassandra.Config {
 	c := cfg.Cassandra
 	return cassandra.Config{
@@ -349,8 +346,8 @@ func clusterConfig(cfg *config.Config, log *slog.Logger) cassandra.Config {
 	}
 }
 
-// Addr returns the address that the listener grpc, http or admin is bound to,
-// empty when it is off.
+// Addr returns the address to which the listener grpc, http or admin is bound; empty if it is
+// off.
 func (a *App) Addr(listener string) string {
 	if addr := a.server.Addr(listener); addr != nil {
 		return addr.String()

@@ -4,5 +4,5 @@ package app
 
 import "github.com/qosproxy/qosproxy/internal/executor"
 
-// avoidance is the policy of the executor; see avoidance_chaos.go for the other.
+// avoidance returns the executor's policy; avoidance_chaos.go has another.
 func avoidance() executor.Avoidance { return executor.AvoidTrouble }

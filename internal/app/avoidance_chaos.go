@@ -8,8 +8,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/executor"
 )
 
-// avoidance is the policy of the executor. The proxy that the chaos suite builds takes it
-// from its environment, so that a control can do without: CHAOS_AVOIDANCE=nothing.
+// avoidance returns the executor's policy. In the proxy that the chaos suite builds,
+// CHAOS_AVOIDANCE=nothing in the environment disables it, for controls.
 func avoidance() executor.Avoidance {
 	if os.Getenv("CHAOS_AVOIDANCE") == "nothing" {
 		return executor.AvoidNothing

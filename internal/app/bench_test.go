@@ -41,12 +41,11 @@ import (
 	"github.com/qosproxy/qosproxy/internal/status"
 )
 
-// BenchmarkBatchGet is a lookup of 50 keys through everything of the proxy but
-// the driver: a real connection on loopback, the server, the planner over 12 × 16
-// tokens, the executor and the SLA. Rows have some 450 bytes and are there at
-// once. The clients send bytes prepared before and drop the bytes of the answer,
-// so that what is counted is the proxy and the transport; cpu-ns/op is the CPU
-// of both ends.
+// BenchmarkBatchGet measures a lookup of 50 keys through all of the proxy but the
+// driver: a real connection on loopback, the server, the planner over 12 × 16 tokens,
+// the executor and the SLA. Rows have some 450 bytes and are available at once. The
+// clients send bytes prepared in advance and drop the bytes of the answer, so that the
+// proxy and the transport are measured. cpu-ns/op is the CPU of both ends.
 func BenchmarkBatchGet(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -78,8 +77,8 @@ func BenchmarkBatchGet(b *testing.B) {
 	}
 }
 
-// spent is the CPU time of this process, which other processes on the machine
-// disturb less than the time that passes.
+// spent returns the CPU time of this process. Other processes on the machine disturb it
+// less than elapsed time.
 func spent(b *testing.B) int64 {
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
@@ -95,8 +94,8 @@ func benchKeys() []string {
 	return keys
 }
 
-// serve starts the parts of a proxy whose rows come from memory. With full, what it
-// has in-flight is all that may be.
+// serve starts the parts of a proxy whose rows come from memory. With full, admission
+// has no permit left.
 func serve(b *testing.B, full bool) *server.Server {
 	snapshot := benchRing(b)
 	products, row := benchTable()
@@ -191,7 +190,7 @@ func benchTable() (*schema.Table, partition.Row) {
 	return schema.NewTable("shop", "products", "id", columns), row
 }
 
-// askGRPC asks by gRPC.
+// askGRPC returns a lookup over gRPC.
 func askGRPC(b *testing.B, s *server.Server, encoding qosproxyv1.Encoding, want codes.Code) func() {
 	in := &qosproxyv1.BatchGetRequest{Keyspace: "shop", Table: "products", Encoding: encoding}
 	for _, k := range benchKeys() {
@@ -201,7 +200,7 @@ func askGRPC(b *testing.B, s *server.Server, encoding qosproxyv1.Encoding, want 
 	require.NoError(b, err)
 	conn, err := grpc.NewClient(s.Addr("grpc").String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(opaque{})),
-		// As the Go client has them: a ping for each answer would be the client's cost.
+		// As in the Go client: a ping for each answer would be a cost of the client.
 		grpc.WithStaticStreamWindowSize(1<<20), grpc.WithStaticConnWindowSize(4<<20))
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = conn.Close() })
@@ -218,7 +217,7 @@ func askGRPC(b *testing.B, s *server.Server, encoding qosproxyv1.Encoding, want 
 	return ask
 }
 
-// opaque sends bytes as they are and counts those that come back.
+// opaque is a codec that sends bytes unchanged and counts those received.
 type opaque struct{}
 
 var _ encoding.CodecV2 = opaque{}
@@ -234,7 +233,7 @@ func (opaque) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// askHTTP asks by HTTP.
+// askHTTP returns a lookup over HTTP.
 func askHTTP(b *testing.B, s *server.Server, want int, least int64) func() {
 	body := `{"keys":["` + strings.Join(benchKeys(), `","`) + `"]}`
 	request := fmt.Appendf(nil, "POST /v1/shop/products:batchGet HTTP/1.1\r\nHost: localhost\r\n"+

@@ -17,7 +17,7 @@ import (
 )
 
 // TestClientsOfTheConfigurationAreThoseOfTheDoors starts a proxy whose cluster is
-// down, which answers a known client that it is not ready.
+// down: it tells a known client that it is not ready.
 func TestClientsOfTheConfigurationAreThoseOfTheDoors(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	require.NoError(t, os.WriteFile(tokens, []byte("0123456789abcdef"), 0o600))

@@ -5,7 +5,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/status"
 )
 
-// datacenters returns the fail-over order as operators see it.
+// datacenters converts the fail-over order for operators.
 func datacenters(of []executor.Datacenter) []status.Datacenter {
 	var out []status.Datacenter
 	for _, d := range of {

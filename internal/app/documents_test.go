@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a document may be at most.
+// The limits of a document.
 const (
 	readmeWords = 900
 	columns     = 100
@@ -23,7 +23,7 @@ const (
 
 const root = "../.."
 
-// documents returns the Markdown files of the repository by their path from its root.
+// documents returns the Markdown files of the repository, by path from its root.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -48,7 +48,7 @@ func documents(t *testing.T) map[string]string {
 	return all
 }
 
-// prose returns the lines of a document that are not code, each with its number.
+// prose returns the lines of a document that are not code, by number.
 func prose(text string) map[int]string {
 	lines, code := map[int]string{}, false
 	for i, line := range strings.Split(text, "\n") {
@@ -86,7 +86,7 @@ var (
 	span = regexp.MustCompile("`[^`\n]*`")
 )
 
-// links returns the links of a document to files of the repository: the path from its
+// links returns the links of a document to files of the repository: the path from the
 // root, and the anchor or an empty string.
 func links(name, text string) [][2]string {
 	var lines []string

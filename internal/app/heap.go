@@ -9,30 +9,30 @@ import (
 )
 
 const (
-	// heapFloor is the size of the heap, in bytes, below which garbage is not collected. A
-	// lookup of 50 keys leaves some 150 KiB of garbage and 2 MiB are in use, so that the
-	// runtime by itself collects once in 14 lookups, at 30 % of the proxy's CPU. At 32 MiB
-	// that is 3 %, and the process stays below 64 MiB.
+	// heapFloor is the heap size, in bytes, below which garbage is not collected. A lookup
+	// of 50 keys leaves some 150 KiB of garbage and 2 MiB are in use, so that the runtime
+	// by itself collects once in 14 lookups, at 30 % of the proxy's CPU. With 32 MiB that
+	// is 3 %, and the process stays below 64 MiB.
 	heapFloor = 32 << 20
-	// floorShare is the share of the memory limit that the floor may have: 1 in so many.
+	// floorShare limits the floor to 1/floorShare of the memory limit.
 	floorShare = 4
-	// runtimeMinimum is the heap, in bytes, below which the runtime does not collect at 100
-	// percent; it grows with the percentage.
+	// runtimeMinimum is the heap size, in bytes, below which the runtime does not collect
+	// at 100 percent. It is proportional to the percentage.
 	runtimeMinimum = 4 << 20
 )
 
-// heapKeeper has the runtime collect garbage once the heap is twice what is in use, as it
-// does by itself, but not before it has reached heapFloor.
+// heapKeeper makes the runtime collect garbage once the heap is twice what is in use, as it
+// does by itself, but not before the heap has reached heapFloor.
 type heapKeeper struct {
 	mu      sync.Mutex
 	stopped bool
-	// usual is the percentage of the runtime by itself, percent the one in use.
+	// usual is the percentage that the runtime started with, percent the current one.
 	usual, percent int
 	samples        []metrics.Sample
 }
 
-// keepHeap begins to set the percentage after each collection, until the returned function
-// is called. A runtime that does not collect (GOGC=off) is left alone.
+// keepHeap sets the percentage after each collection, until the returned function is
+// called. A runtime that does not collect (GOGC=off) is left alone.
 func keepHeap() (stop func()) {
 	usual := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(usual)
@@ -57,8 +57,8 @@ func (k *heapKeeper) stop() {
 	debug.SetGCPercent(k.usual)
 }
 
-// collected sets the percentage by what is in use, and has itself called after the next
-// collection: that finds a new object, which nothing refers to.
+// collected sets the percentage from what is in use. A finalizer of a new, unreachable
+// object calls it again after the next collection.
 func (k *heapKeeper) collected() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -68,7 +68,7 @@ func (k *heapKeeper) collected() {
 	metrics.Read(k.samples)
 	value := func(i int) uint64 { return k.samples[i].Value.Uint64() }
 	next := gcPercent(value(0), value(1)+value(2), value(3), k.usual)
-	// Setting it stops the world: not for less than an eighth.
+	// Setting it stops the world: changes below an eighth are not worth that.
 	if d := next - k.percent; max(d, -d) > k.percent/8 {
 		debug.SetGCPercent(next)
 		k.percent = next
@@ -76,17 +76,17 @@ func (k *heapKeeper) collected() {
 	runtime.SetFinalizer(&collection{k}, func(c *collection) { c.keeper.collected() })
 }
 
-// collection is found by the next collection of garbage.
+// collection is the object whose finalizer reports the next collection.
 type collection struct{ keeper *heapKeeper }
 
 // gcPercent returns the percentage at which the runtime collects once the heap has reached
-// the floor, at least the usual one. Live is what is in use and roots are what else is
-// scanned (the percentage counts both), limit is the memory limit, all in bytes.
+// the floor, but at least the usual one. live is the heap in use, roots what else is
+// scanned (the percentage counts both), and limit the memory limit, all in bytes.
 //
 // Source: the Go runtime's mgcpacer.go, heapGoalInternal and setGCPercent.
 func gcPercent(live, roots, limit uint64, usual int) int {
 	floor := min(heapFloor, limit/floorShare)
-	// Beyond, the runtime's own minimum exceeds the floor.
+	// Above this, the runtime's own minimum would exceed the floor.
 	most := 100 * float64(floor) / runtimeMinimum
 	wanted := 100 * (float64(floor) - float64(live)) / math.Max(float64(live+roots), 1)
 	return max(int(math.Min(wanted, most)), usual)

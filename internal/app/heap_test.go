@@ -35,16 +35,16 @@ func TestGarbageIsNotCollectedBelowTheFloor(t *testing.T) {
 	}
 }
 
-// heapGoal returns the heap at which the runtime will collect, in bytes, and the percentage
-// in use.
+// heapGoal returns the heap size at which the runtime will collect, in bytes, and the
+// percentage in use.
 func heapGoal() (bytes, percent uint64) {
 	s := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}, {Name: "/gc/gogc:percent"}}
 	metrics.Read(s)
 	return s[0].Value.Uint64(), s[1].Value.Uint64()
 }
 
-// collect collects garbage, and waits until finalizers that ran for it have returned: that
-// goroutine has begun with those of the next collection.
+// collect collects garbage, and waits until the finalizers that it started have returned:
+// those of the next collection run only after them.
 func collect() {
 	for range 2 {
 		ran := make(chan struct{})
@@ -54,7 +54,7 @@ func collect() {
 	}
 }
 
-// deep calls a function on a stack of at least so many bytes.
+// deep calls a function on a stack of at least that many bytes.
 func deep(bytes int, call func()) byte {
 	var frame [8 << 10]byte
 	frame[bytes%len(frame)] = 1
@@ -80,11 +80,11 @@ func TestTheHeapIsKeptAtTheFloor(t *testing.T) {
 		}, 5*time.Second, time.Millisecond)
 		runtime.KeepAlive(held)
 	}
-	// What is in use differs from one collection to the next: each is followed.
+	// What is in use changes from one collection to the next; the goal must follow.
 	for _, size := range []int{0, 8 << 20, 40 << 20, 0} {
 		keeps(size, max(heapFloor, 2*size))
 	}
-	// The stack counts for the percentage, and does not make the heap larger.
+	// The stack counts towards the percentage, and must not make the heap larger.
 	deep(16<<20, func() { keeps(8<<20, heapFloor) })
 	func() {
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))

@@ -35,8 +35,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/server"
 )
 
-// What may not stand in an error: a key, a secret, and the address of a node. Those
-// of the ring of the tests are 10.0.0.x.
+// What an error must not contain: a key, a secret, and the address of a node. The ring
+// of the tests has the addresses 10.0.0.x.
 const (
 	markKey     = "KEYMARK7391946"
 	markSecret  = "SECRETMARKabcdefghijklmnop"
@@ -46,8 +46,8 @@ const (
 
 var marks = []string{markKey, markSecret, markAddress, markPort}
 
-// leaked returns the first mark in a text, empty when there is none. Case does not
-// matter, nor does the way in which a header escapes.
+// leaked returns the first mark in a text; empty if there is none. It ignores case, and
+// how a header escapes.
 func leaked(text string) string {
 	for _, m := range marks {
 		if strings.Contains(strings.ToLower(text), strings.ToLower(m)) {
@@ -57,7 +57,7 @@ func leaked(text string) string {
 	return ""
 }
 
-// hostileError is what a driver or a system may say.
+// hostileError returns an error as a driver or a system may word it.
 func hostileError(t *rapid.T) error {
 	text := "node " + markAddress + "3" + markPort + " refused " + markSecret + " for key " + markKey
 	err := rapid.SampledFrom([]error{
@@ -75,14 +75,14 @@ func hostileError(t *rapid.T) error {
 	return err
 }
 
-// hostileProxy serves a reader that fails as it is told, and clients.
+// hostileProxy is a proxy whose reader fails as told, with its clients.
 type hostileProxy struct {
 	http string
 	rpc  qosproxyv1.QosProxyClient
-	// fails is the error of every read; between requests only.
+	// fails is the error of every read; set between requests only.
 	fails error
-	// spill has the errors of keys be those of the reader, which the layers between
-	// the reader and the client keep from happening.
+	// spill gives keys the errors of the reader, which the layers between the reader
+	// and the client must prevent.
 	spill bool
 }
 
@@ -152,8 +152,8 @@ func body(t *rapid.T) string {
 	}).Draw(t, "body")
 }
 
-// overHTTP asks by HTTP and returns all of an answer but the keys, which are the
-// client's own and stand where it looks for them.
+// overHTTP sends a request over HTTP and returns all of the answer but the keys, which
+// are the client's own.
 func (p *hostileProxy) overHTTP(t *rapid.T, token string) string {
 	method, path := http.MethodPost, "/v1/shop/products:batchGet"
 	if rapid.IntRange(0, 3).Draw(t, "one") == 0 {
@@ -179,7 +179,7 @@ func (p *hostileProxy) overHTTP(t *rapid.T, token string) string {
 	return fmt.Sprint(resp.Status, resp.Header, resp.Trailer, answer)
 }
 
-// overGRPC does the same by gRPC.
+// overGRPC does the same over gRPC.
 func (p *hostileProxy) overGRPC(t *rapid.T, token string) string {
 	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(context.Background(), "authorization", token), 5*time.Second)
 	defer cancel()
@@ -208,7 +208,7 @@ func (p *hostileProxy) overGRPC(t *rapid.T, token string) string {
 	return fmt.Sprint(resp, header, trailer, err, status.Convert(err).Details())
 }
 
-// Nothing that a client of either listener sees of an error holds a key, a secret or an
+// No error that a client of either listener sees contains a key, a secret or an
 // address, whatever the hosts said.
 func TestNoErrorTellsAKeyASecretOrAnAddress(t *testing.T) {
 	p := startHostile(t, false)
@@ -233,11 +233,11 @@ func TestNoErrorTellsAKeyASecretOrAnAddress(t *testing.T) {
 	require.GreaterOrEqual(t, len(seen), 3, "too few kinds of errors to tell: %v", seen)
 }
 
-// Without the layers that word errors for clients, the test above sees what leaks.
+// Without the layers that word errors for clients, the test above must find leaks.
 func TestWhatLeaksIsSeen(t *testing.T) {
 	p := startHostile(t, true)
 	http, rpc := 0, 0
-	// One draw in twenty is a valid request by gRPC with an error that has a text.
+	// One draw in twenty is a valid gRPC request with an error that has a text.
 	for tries := 0; tries < 50 && (http == 0 || rpc == 0); tries++ {
 		rapid.Check(t, func(t *rapid.T) {
 			p.fails = hostileError(t)

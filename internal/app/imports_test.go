@@ -16,9 +16,9 @@ import (
 
 const module = "github.com/qosproxy/qosproxy/"
 
-// allowed is the map of the program: which packages of this module each package
-// may import. Imports run the way a lookup runs; the arrows against it are
-// those of cassandra, which implements executor.Reader and collects doctor.Cluster.
+// allowed lists which packages of this module each package may import. Imports follow the
+// path of a lookup; the exceptions are those of cassandra, which implements
+// executor.Reader and collects doctor.Cluster.
 var allowed = map[string][]string{
 	"api":                 {},
 	"api/qosproxy":        {"api/qosproxy/v1"},
@@ -70,7 +70,7 @@ var allowed = map[string][]string{
 	"internal/suggest": {},
 }
 
-// lab is the module of what measures the product and is no part of it; standin is a proxy
+// lab is the module that measures the product and is not part of it; standin is a proxy
 // for tests, and clienttest runs clients in them.
 const lab, standin, clienttest = "internal/lab", "internal/standin", "internal/clienttest"
 
@@ -81,7 +81,7 @@ type listed struct {
 }
 
 func TestImportsFollowTheMap(t *testing.T) {
-	// With -e a package that cannot be found is listed too: one of the lab cannot be.
+	// -e also lists packages that cannot be found, such as one of the lab.
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-e", "-tags", "chaos,lab", "-json=ImportPath,Imports,TestImports,XTestImports", module+"...").Output()
 	require.NoError(t, err)
 
@@ -101,7 +101,7 @@ func TestImportsFollowTheMap(t *testing.T) {
 	require.NotZero(t, seen, "go list found no package")
 }
 
-// mistakes are the imports of a package that the map does not allow.
+// mistakes returns the imports of a package that are not allowed.
 func mistakes(pkg listed) []string {
 	name := strings.TrimPrefix(pkg.ImportPath, module)
 	may, known := allowed[name]

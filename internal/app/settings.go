@@ -24,8 +24,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/sla"
 )
 
-// accessOf reads the files with which connections to the cluster show who they
-// are and check whom they reach. The error names the key.
+// accessOf reads the files that authenticate connections to the cluster, in both
+// directions. The error names the key.
 func accessOf(cfg *config.Config) (cassandra.Access, error) {
 	c := cfg.Cassandra
 	out := cassandra.Access{Username: c.Username}
@@ -40,7 +40,7 @@ func accessOf(cfg *config.Config) (cassandra.Access, error) {
 	return out, nil
 }
 
-// password reads a secret from a file; a trailing line end is not part of it.
+// password reads a secret from a file, without line ends at its end.
 func password(file string) (secret.Text, error) {
 	if file == "" {
 		return secret.Text{}, nil
@@ -56,7 +56,7 @@ func password(file string) (secret.Text, error) {
 	return secret.New(text), nil
 }
 
-// clientTLS returns the client's side of TLS, nil when it is off.
+// clientTLS returns the TLS configuration of a client; nil if TLS is off.
 func clientTLS(t config.ClientTLS) (*tls.Config, error) {
 	if !t.On() {
 		return nil, nil //nolint:nilnil // No TLS is a valid outcome, not an error.
@@ -82,7 +82,7 @@ func clientTLS(t config.ClientTLS) (*tls.Config, error) {
 	return out, nil
 }
 
-// lookupSettings returns what the configuration says of each table.
+// lookupSettings returns the configuration of each table.
 func lookupSettings(cfg *config.Config) []lookup.Settings {
 	out := make([]lookup.Settings, len(cfg.Tables))
 	for i := range cfg.Tables {
@@ -111,12 +111,12 @@ func lookupSettings(cfg *config.Config) []lookup.Settings {
 	return out
 }
 
-// dcFailovers are what the words of dc_failover mean.
+// dcFailovers maps the words of dc_failover to their meaning.
 var dcFailovers = map[config.DCFailover]lookup.DCFailover{
 	config.DCFailoverAuto: lookup.DCFailoverOne, config.DCFailoverQuorum: lookup.DCFailoverQuorum, config.DCFailoverOff: lookup.DCFailoverOff,
 }
 
-// levels returns consistency levels as lookups take them.
+// levels converts consistency levels for lookups.
 func levels(of []config.Consistency) []partition.Level {
 	out := make([]partition.Level, len(of))
 	for i, l := range of {
@@ -125,7 +125,7 @@ func levels(of []config.Consistency) []partition.Level {
 	return out
 }
 
-// members returns the clients with what they are recognised by.
+// members returns the clients with what identifies them.
 func members(cfg *config.Config) []identity.Member {
 	out := make([]identity.Member, len(cfg.Clients))
 	for i := range cfg.Clients {
@@ -137,7 +137,7 @@ func members(cfg *config.Config) []identity.Member {
 	return out
 }
 
-// wantsNodeLocal reports whether hosts of some table are asked for their own data: at
+// wantsNodeLocal reports whether hosts are asked for their own data of some table: at
 // NODE_LOCAL, or for a quorum.
 func wantsNodeLocal(cfg *config.Config) bool {
 	return slices.ContainsFunc(lookupSettings(cfg), func(s lookup.Settings) bool {
@@ -159,7 +159,7 @@ func targets(cfg *config.Config) map[string]sla.Target {
 	return out
 }
 
-// groupBudgets returns how long the groups of each table may take.
+// groupBudgets returns how long a group of each table may take.
 func groupBudgets(cfg *config.Config) map[string]time.Duration {
 	out := make(map[string]time.Duration, len(cfg.Tables))
 	for name, t := range targets(cfg) {
@@ -172,7 +172,7 @@ func groupBudgets(cfg *config.Config) map[string]time.Duration {
 	return out
 }
 
-// admissionLimits returns what the configuration says of admission.
+// admissionLimits returns the configuration of admission.
 func (a *App) admissionLimits(cfg *config.Config) admission.Limits {
 	return limitsOf(cfg, a.budget(cfg))
 }
@@ -188,8 +188,8 @@ func limitsOf(cfg *config.Config, memory int64) admission.Limits {
 	}
 }
 
-// budget returns how many bytes requests and answers may take. The other half of what
-// the process has is for the runtime, the ring, connections and garbage.
+// budget returns how many bytes requests and answers may take. The other half of the
+// memory of the process is for the runtime, the ring, connections and garbage.
 func (a *App) budget(cfg *config.Config) int64 {
 	switch given := cfg.Admission.MaxMemory; {
 	case given > 0:
@@ -201,23 +201,23 @@ func (a *App) budget(cfg *config.Config) int64 {
 }
 
 const (
-	// besidesBudget is what the process takes beside requests and answers, in bytes.
+	// besidesBudget is what the process takes besides requests and answers, in bytes.
 	besidesBudget = 64 << 20
-	// leastMemory is the least limit that the runtime is given, in bytes: below, it would
-	// collect garbage all the time.
+	// leastMemory is the minimum limit for the runtime, in bytes: below, it would collect
+	// garbage all the time.
 	leastMemory = 192 << 20
 )
 
-// boundHeap has the runtime collect garbage before the heap is much larger than the
-// budget; by itself it lets the heap grow to twice what is in use. A limit from outside
-// stays.
+// boundHeap makes the runtime collect garbage before the heap is much larger than the
+// budget; by itself it lets the heap grow to twice what is in use. It keeps a limit that
+// was set from outside.
 func (a *App) boundHeap(cfg *config.Config) {
 	if a.options.OwnProcess && a.memoryLimit == math.MaxInt64 {
 		debug.SetMemoryLimit(max(a.budget(cfg)+besidesBudget, leastMemory))
 	}
 }
 
-// slos returns what admission holds the lookups of each table to.
+// slos returns the SLO of each table, for admission.
 func slos(cfg *config.Config) map[string]admission.SLO {
 	out := make(map[string]admission.SLO, len(cfg.Tables))
 	for name, t := range targets(cfg) {
@@ -251,7 +251,7 @@ func serverConfig(cfg *config.Config) server.Config {
 	}
 }
 
-// observe hands a finished lookup to the SLA and to the board.
+// observe reports a finished lookup to the SLA and the board.
 func (a *App) observe(ctx context.Context, table string, keys int, code lookup.Code, d time.Duration, resp *lookup.Response) {
 	o := &sla.Lookup{Table: table, Keys: keys, Code: code, Duration: d, TraceID: server.TraceID(ctx)}
 	if resp != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/sla"
 )
 
-// TestStatusesAreCountedUnderTheirName holds the order that observe relies on.
+// TestStatusesAreCountedUnderTheirName checks the order of statuses on which
+// observe relies.
 func TestStatusesAreCountedUnderTheirName(t *testing.T) {
 	for i, name := range sla.StatusNames() {
 		assert.Equal(t, name, (partition.Found + partition.Status(i)).String())
@@ -20,8 +21,8 @@ func TestStatusesAreCountedUnderTheirName(t *testing.T) {
 	assert.Len(t, sla.StatusNames(), len(partition.Statuses))
 }
 
-// TestTheDefaultsOfAdmissionAreThoseOfTheConfiguration also holds that every field
-// is handed on.
+// TestTheDefaultsOfAdmissionAreThoseOfTheConfiguration also checks that every
+// field is passed on.
 func TestTheDefaultsOfAdmissionAreThoseOfTheConfiguration(t *testing.T) {
 	cfg := config.Default()
 	assert.Equal(t, admission.DefaultLimits(), limitsOf(&cfg, 1<<30))

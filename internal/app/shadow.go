@@ -16,11 +16,11 @@ import (
 )
 
 // driverTimeout is how long the plain driver may take for a lookup: longer than most
-// applications wait, since a late answer compares as well as any.
+// applications wait, since a late answer can still be compared.
 const driverTimeout = 10 * time.Second
 
-// OpenDriver connects to the cluster as an application does that has no proxy. The caller
-// closes it. The ring must be known.
+// OpenDriver connects to the cluster like an application without a proxy. The caller must
+// close the result. The ring must be known.
 func (a *App) OpenDriver(ctx context.Context) (*cassandra.Baseline, error) {
 	settings := clusterConfig(a.started, a.log)
 	settings.Access = func() cassandra.Access { return *a.access.Load() }
@@ -33,7 +33,7 @@ func (a *App) OpenDriver(ctx context.Context) (*cassandra.Baseline, error) {
 	return cassandra.OpenBaseline(ctx, cassandra.BaselineConfig{Config: settings})
 }
 
-// DriverPath returns how that driver reads lookups.
+// DriverPath returns the way in which driver reads lookups.
 func DriverPath(driver *cassandra.Baseline, baseline shadow.Baseline) shadow.Path {
 	return &shadow.Driver{Reader: driver, Baseline: baseline, Timeout: driverTimeout}
 }
@@ -43,8 +43,8 @@ func (a *App) Table(keyspace, table string) (*lookup.Table, error) {
 	return a.lookups.Table(keyspace, table)
 }
 
-// HostAddresses returns the addresses of all nodes of the local datacenter, or of all nodes if
-// there is none; empty until the ring is known.
+// HostAddresses returns the addresses of the nodes of the local datacenter, or of all nodes if
+// there is no local datacenter; empty until the ring is known.
 func (a *App) HostAddresses() []string {
 	r := a.cluster.Ring()
 	if r == nil {
@@ -59,8 +59,8 @@ func (a *App) HostAddresses() []string {
 	return out
 }
 
-// sampled returns the lookups that listeners ask: those of the service, of which a share is
-// compared with the plain driver if the configuration says so.
+// sampled returns the service behind the listeners. If the configuration asks for it, a share
+// of the lookups is compared with the plain driver.
 func (a *App) sampled(ctx context.Context, registry prometheus.Registerer) (server.Lookup, error) {
 	s := a.started.Shadow
 	if s.Sample <= 0 {
@@ -80,7 +80,7 @@ func (a *App) sampled(ctx context.Context, registry prometheus.Registerer) (serv
 	return live, nil
 }
 
-// shadowStatus returns what was compared with the plain driver; nil if nothing is.
+// shadowStatus returns the result of comparing with the plain driver; nil without comparison.
 func (a *App) shadowStatus() any {
 	if a.shadow == nil {
 		return nil
@@ -88,8 +88,8 @@ func (a *App) shadowStatus() any {
 	return a.shadow.Status()
 }
 
-// lateDriver is a driver that connects when it is asked for the first time: the proxy starts
-// while its cluster is down.
+// lateDriver is a driver that connects when it is first used: the proxy may start while its
+// cluster is down.
 type lateDriver struct {
 	app      *App
 	baseline shadow.Baseline
@@ -99,7 +99,7 @@ type lateDriver struct {
 	failed time.Time
 }
 
-// retryDriver is how long after a failure to connect the next attempt begins.
+// retryDriver is the pause between a failure to connect and the next attempt.
 const retryDriver = 10 * time.Second
 
 var errNoDriver = errors.New("the plain driver is not connected")

@@ -47,7 +47,7 @@ func (a *App) pages(gatherer prometheus.Gatherer) http.Handler {
 // nowWindow is the window called now: the current slice of 10 s and the one before.
 const nowWindow = 20 * time.Second
 
-// note hands a finished lookup to the board.
+// note reports a finished lookup to the board.
 func (a *App) note(ctx context.Context, l *sla.Lookup) {
 	a.board.Observe(&status.Lookup{
 		Table: l.Table, Client: identity.FromContext(ctx).Name, Keys: l.Keys, Unanswered: l.Keys - l.Statuses[0] - l.Statuses[1],
@@ -55,7 +55,7 @@ func (a *App) note(ctx context.Context, l *sla.Lookup) {
 	})
 }
 
-// boardSource is the App as the source of its board.
+// boardSource implements status.Source for the board of an App.
 type boardSource struct{ *App }
 
 // Fill implements status.Source.
@@ -85,7 +85,7 @@ func (b boardSource) fillTables(s *status.Snapshot) {
 	}
 }
 
-// hosts returns the hosts of the ring in its order; none before the cluster is known.
+// hosts returns the hosts of the ring in its order; empty before the cluster is known.
 func (a *App) hosts() []status.Host {
 	r := a.cluster.Ring()
 	if r == nil {
@@ -104,7 +104,7 @@ type tableSLA struct {
 	QuorumReads *status.QuorumReads `json:"quorum_reads,omitempty"`
 }
 
-// slaStatus returns every table with its SLO and how it is met.
+// slaStatus returns every table with its SLO and how well it is met.
 func (a *App) slaStatus() map[string]tableSLA {
 	out, sizes := map[string]tableSLA{}, a.meter.GroupSizes()
 	for _, name := range a.recorder.Tables() {
@@ -116,8 +116,8 @@ func (a *App) slaStatus() map[string]tableSLA {
 	return out
 }
 
-// quorumReads is what became of the keys of a table that were to be read by their replicas; nil
-// when none was.
+// quorumReads returns the outcomes of the keys of a table that were to be read from their
+// replicas; nil if there were none.
 func (a *App) quorumReads(table string) *status.QuorumReads {
 	keys, again := a.executor.QuorumReads(table)
 	if keys == nil {
@@ -160,8 +160,8 @@ func (b boardSource) fillRing(s *status.Snapshot) {
 	s.Hosts = b.hosts()
 }
 
-// hostsOf returns the hosts of a ring in its order: those that hold data for this proxy with
-// their health, and with what waits for them.
+// hostsOf returns the hosts of a ring in its order. Hosts that hold data for this proxy have
+// their health, and the queue of sub-queries for them.
 func hostsOf(r *ring.Ring, known []executor.HostHealth, queue func(id string) (merge.Queue, bool)) []status.Host {
 	health := make(map[string]*executor.HostHealth, len(known))
 	for i := range known {

@@ -28,7 +28,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden file anew")
 
-// threeHosts are a suspect host, one of another datacenter and one without tokens.
+// threeHosts has a suspect host, one in another datacenter and one without tokens.
 func threeHosts(t *testing.T) *ring.Ring {
 	t.Helper()
 	r, err := ring.New(ring.Topology{
@@ -44,7 +44,7 @@ func threeHosts(t *testing.T) *ring.Ring {
 	return r
 }
 
-// oneTable is what /status asks of the lookups.
+// oneTable is what /status needs of the lookups.
 type oneTable struct{ ring *ring.Ring }
 
 func (o oneTable) Table(string, string) (*lookup.Table, error) { return o.Tables()[0], nil }
@@ -53,7 +53,7 @@ func (o oneTable) Tables() []*lookup.Table {
 }
 func (o oneTable) Ring() *ring.Ring { return o.ring }
 
-// statusJSON is /status with every part filled.
+// statusJSON returns /status with every part filled.
 func statusJSON(t *testing.T) []byte {
 	t.Helper()
 	r := threeHosts(t)
@@ -91,8 +91,8 @@ func statusJSON(t *testing.T) []byte {
 	return regexp.MustCompile(`"uptime_seconds": [^,]+`).ReplaceAll(body, []byte(`"uptime_seconds": 245.5`))
 }
 
-// namesOf adds the names of all fields to names. Those below an object whose names are data,
-// such as tables, are not fields themselves.
+// namesOf adds the names of all fields to names. If data is set the names of v are data,
+// such as tables, and not fields.
 func namesOf(v any, data bool, names map[string]bool) {
 	switch v := v.(type) {
 	case []any:

@@ -8,8 +8,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/tracing"
 )
 
-// trace begins to record lookups if the environment asks for it. A proxy whose
-// traces cannot be sent is of more use than none, so that what is wrong is logged.
+// trace starts to record lookups if the environment asks for it. An error is only
+// logged: a proxy without traces is of more use than none.
 func (a *App) trace(ctx context.Context, registry prometheus.Registerer) *tracing.Tracer {
 	tracer, err := tracing.New(ctx, tracing.Config{Version: a.options.Version, Registerer: registry, Log: a.log})
 	if err != nil {

@@ -12,21 +12,21 @@ import (
 	"github.com/qosproxy/qosproxy/internal/secret"
 )
 
-// Access is how a connection shows who it is, and checks whom it has reached.
+// Access is how a connection authenticates itself and verifies its host.
 type Access struct {
 	// Username and Password authenticate; an empty Username means no
 	// authentication.
 	Username string
 	Password secret.Text
-	// TLS is the client's side of TLS, or nil for plain connections. It is
-	// never changed once it has been handed over.
+	// TLS is the TLS configuration of the client, or nil for plain connections. It must not be
+	// changed once it has been handed over.
 	TLS *tls.Config
-	// AnyName accepts every server certificate of the authorities of TLS, also one that names
+	// AnyName accepts every server certificate of the authorities of TLS, even one that names
 	// another node or none.
 	AnyName bool
 }
 
-// accessor returns the access of a connection that begins now.
+// accessor returns the function that gives each new connection its Access.
 func (c Config) accessor() func() Access {
 	if c.Access != nil {
 		return c.Access
@@ -35,12 +35,12 @@ func (c Config) accessor() func() Access {
 	return func() Access { return fixed }
 }
 
-// hostDialer connects to hosts with the access of the moment.
+// hostDialer connects to hosts with the Access that is current at that moment.
 type hostDialer struct {
 	dialer    net.Dialer
 	access    func() Access
 	incidents *incident.Log
-	// points are the names among the contact points, and resolver says whose names they are.
+	// points are the contact points that are names; resolver looks up names.
 	points   []string
 	resolver resolver
 }
@@ -57,8 +57,8 @@ func (d *hostDialer) DialHost(ctx context.Context, host *gocql.HostInfo) (dialed
 	if err != nil {
 		return nil, err
 	}
-	// The context of the driver ends with its session: a host that accepts and says nothing
-	// would be waited for until then.
+	// The driver's context ends only with its session: without a timeout, a host that accepts and
+	// then stays silent would block until then.
 	ctx, cancel := context.WithTimeout(ctx, d.dialer.Timeout)
 	defer cancel()
 	if dialed, err = gocql.WrapTLS(ctx, conn, host.HostnameAndPort(), d.secure(ctx, d.access(), host)); err != nil {
@@ -68,8 +68,7 @@ func (d *hostDialer) DialHost(ctx context.Context, host *gocql.HostInfo) (dialed
 	return dialed, nil
 }
 
-// authenticator returns what answers the challenge of a host, nil when there is
-// nothing to answer with.
+// authenticator returns what answers the challenge of a host, or nil when a has no username.
 func authenticator(a Access) gocql.Authenticator {
 	if a.Username == "" {
 		return nil

@@ -20,7 +20,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/secret"
 )
 
-// issue returns a certificate for a name that is its own authority.
+// issue returns a self-signed certificate for a name.
 func issue(t *testing.T, name string, ends time.Time) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -44,8 +44,8 @@ func pool(c tls.Certificate) *x509.CertPool {
 	return p
 }
 
-// TestNewConnectionsVerifyWithTheAccessOfTheMoment has a node whose certificate
-// changes, and a client whose access does.
+// TestNewConnectionsVerifyWithTheAccessOfTheMoment connects to a node whose
+// certificate changes, with an Access that changes.
 func TestNewConnectionsVerifyWithTheAccessOfTheMoment(t *testing.T) {
 	tomorrow := time.Now().Add(24 * time.Hour)
 	first, second, expired := issue(t, "node.test", tomorrow), issue(t, "node.test", tomorrow), issue(t, "node.test", time.Now().Add(-time.Hour))

@@ -9,9 +9,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// apart asks again for the keys of a part that the host has refused with an error, for too few
-// live replicas: that is so of one key at least, and of all that have its replicas. Keys with the
-// same replicas stay together. The error is that of a part which has no others.
+// apart reads the keys of a part again after the host has refused all of them with err because some
+// key has too few live replicas. Keys with the same replicas are affected alike, so each set of
+// replicas becomes a part of its own. If there is only one set, apart returns err.
 func (r *reading) apart(ctx context.Context, p span, err error) error {
 	keys, sets := r.byReplicas(p)
 	if len(sets) == 1 {
@@ -27,8 +27,8 @@ func (r *reading) apart(ctx context.Context, p span, err error) error {
 	return nil
 }
 
-// byReplicas returns the keys of a part in an order in which those that have the same replicas are
-// a span, and these spans. Without a ring each key is one.
+// byReplicas returns the keys of a part, ordered so that keys with the same replicas form a span,
+// and these spans. Without a ring each key is a span of its own.
 func (r *reading) byReplicas(p span) (keys []int, sets []span) {
 	set := strconv.Itoa
 	if r.Ring != nil {

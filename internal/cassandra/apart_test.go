@@ -16,7 +16,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// ringOf returns a ring of so many hosts, of 16 tokens each, and three replicas.
+// ringOf returns a ring of the given number of hosts, with 16 tokens each and three replicas.
 func ringOf(t *testing.T, n int) *ring.Ring {
 	t.Helper()
 	topology := ring.Topology{Keyspaces: map[string]ring.Replication{"ks": {Strategy: ring.SimpleStrategy, Factor: 3}}}
@@ -32,8 +32,8 @@ func ringOf(t *testing.T, n int) *ring.Ring {
 	return r
 }
 
-// readAll reads 50 keys, and returns of each whether it was found; a key that was not is lost
-// for too few replicas.
+// readAll reads 50 keys and returns whether each was found. One that was not is lost for too few
+// replicas.
 func readAll(t *testing.T, h *fakeHost, r *ring.Ring, keys []partition.Key) (found []bool, err error) {
 	t.Helper()
 	reading := h.reading(ask(h.table, "v"), &volume{}, &inLimits{}, nil, keys...)

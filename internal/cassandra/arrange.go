@@ -20,8 +20,8 @@ func (r *reading) arrange() []span {
 	return parts
 }
 
-// order moves the keys of a class next to each other, in a copy of the sub-query, and
-// notes where they were.
+// order moves the keys of a class next to each other, in a copy of the sub-query,
+// and records their original positions.
 func (r *reading) order(c partition.Classes) {
 	ends := make([]int, len(c.Sizes))
 	for i := 1; i < len(ends); i++ {
@@ -36,7 +36,7 @@ func (r *reading) order(c partition.Classes) {
 	r.SubQuery = &q
 }
 
-// inOrder returns the results by the positions of the keys in the sub-query as it came.
+// inOrder returns the results in the original order of the keys.
 func (r *reading) inOrder() []partition.Result {
 	if r.at == nil {
 		return r.results
@@ -48,7 +48,7 @@ func (r *reading) inOrder() []partition.Result {
 	return out
 }
 
-// handOn hands on the results of a part that has ended while others have not.
+// handOn passes the results of a part to r.Early, before other parts have ended.
 func (r *reading) handOn(p span) {
 	if r.Early == nil {
 		return

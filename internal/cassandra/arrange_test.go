@@ -85,7 +85,7 @@ func TestKeysThatDifferInOneColumnShareAStatement(t *testing.T) {
 	}
 }
 
-// joined shows a CQL list.
+// joined formats a CQL list.
 func joined(list rawValue) string {
 	n, list := binary.BigEndian.Uint32(list), list[4:]
 	var out [][]byte
@@ -97,8 +97,8 @@ func joined(list rawValue) string {
 	return string(bytes.Join(out, []byte("|")))
 }
 
-// TestEveryKeyIsAnsweredAsIfAlone reads random keys of tables of all shapes, whatever is
-// known of their rows, with hosts that refuse large INs and partitions that cannot be read.
+// TestEveryKeyIsAnsweredAsIfAlone reads random keys of tables of all shapes, with and without
+// knowledge of their rows, from hosts that refuse large INs and partitions that cannot be read.
 func TestEveryKeyIsAnsweredAsIfAlone(t *testing.T) {
 	kinds := [][]cqltype.Kind{
 		{cqltype.Text}, {cqltype.Decimal}, {cqltype.Text, cqltype.Text}, {cqltype.Decimal, cqltype.Text}, {cqltype.Text, cqltype.Text, cqltype.Text},

@@ -15,9 +15,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// Baseline reads as an application does that uses the driver by itself: the driver
-// chooses the coordinator. It is what the proxy is compared with. It is safe for
-// concurrent use.
+// Baseline reads as an application does that uses the driver without the proxy: the driver chooses
+// the coordinator. The proxy is compared with it. It is safe for concurrent use.
 type Baseline struct {
 	session     *gocql.Session
 	speculation gocql.SpeculativeExecutionPolicy
@@ -26,22 +25,22 @@ type Baseline struct {
 // BaselineConfig says how a Baseline reads.
 type BaselineConfig struct {
 	Config
-	// OnlyContactPoints sends everything to the contact points, which may be nodes
-	// that have not joined the ring and that no list of peers names. Otherwise reads
-	// of one key go to a replica, and others to the nodes in turn.
+	// OnlyContactPoints sends all reads to the contact points. These may be nodes outside the ring,
+	// which no list of peers names. Otherwise reads of one key go to a replica, and others to the
+	// nodes in turn.
 	OnlyContactPoints bool
 	// SpeculativeDelay is the delay of the driver's own speculative execution, with
 	// one further attempt; 0 turns it off.
 	SpeculativeDelay time.Duration
-	// PageSize is that of the reads in rows; 0 reads unpaged.
+	// PageSize is the page size of the reads, in rows; 0 reads unpaged.
 	PageSize int
 }
 
 // DriverPageSize is the page size of the driver when nobody sets one, in rows.
 const DriverPageSize = 5000
 
-// OpenBaseline opens a session. Besides the choice of hosts, speculation and page
-// size it is set as that of a Cluster is, so that these alone make a difference.
+// OpenBaseline opens a session. It is configured like that of a Cluster except for the choice of
+// hosts, speculation and page size, so that only these make a difference.
 func OpenBaseline(ctx context.Context, cfg BaselineConfig) (*Baseline, error) {
 	complete, err := cfg.complete()
 	if err != nil {
@@ -77,21 +76,21 @@ func OpenBaseline(ctx context.Context, cfg BaselineConfig) (*Baseline, error) {
 	return b, nil
 }
 
-// errNoOwner is the error of a read at NODE_LOCAL whose coordinator the driver would choose:
-// a node without a replica answers that there are no rows.
+// errNoOwner refuses a read at NODE_LOCAL whose coordinator the driver would choose: a node without
+// a replica answers that there are no rows.
 var errNoOwner = errors.New("NODE_LOCAL is for reads at an owner of the keys")
 
 // Close ends the session.
 func (b *Baseline) Close() { b.session.Close() }
 
-// In reads all keys by one statement, which some node coordinates. It is for
-// tables whose partition key is one column. An error is for all keys.
+// In reads all keys with one statement, at a coordinator that the driver chooses. It is for tables
+// whose partition key is one column. An error applies to all keys.
 func (b *Baseline) In(ctx context.Context, q *executor.Query, keys []partition.Key) ([]partition.Result, error) {
 	return b.in(ctx, "", q, keys)
 }
 
-// Single reads every key by a statement of its own, all at the same time. What
-// befalls a key is in its result.
+// Single reads every key with a statement of its own, all at the same time. The failure of a key is
+// in its result.
 func (b *Baseline) Single(ctx context.Context, q *executor.Query, keys []partition.Key) ([]partition.Result, error) {
 	r, err := b.reading(q, keys)
 	if err != nil {
@@ -110,15 +109,15 @@ func (b *Baseline) Single(ctx context.Context, q *executor.Query, keys []partiti
 	return r.results, nil
 }
 
-// At reads keys by one statement at the host with that id: an IN over the last column of
-// the partition key. The keys have all other columns in common. The host has a replica of
-// each, which NODE_LOCAL needs and nobody checks. An error is for all keys.
+// At reads keys with one statement at the host with the given id: an IN over the last column of the
+// partition key. The keys must agree in all other columns. NODE_LOCAL needs a host with a replica
+// of each key, which is not checked. An error applies to all keys.
 func (b *Baseline) At(ctx context.Context, host string, q *executor.Query, keys []partition.Key) ([]partition.Result, error) {
 	return b.in(ctx, host, q, keys)
 }
 
-// in reads keys by one statement that varies the last column of the partition key, at a host or
-// for "" at one that the driver chooses.
+// in reads keys with one statement that varies the last column of the partition key, at the given
+// host. If host is empty, the driver chooses it.
 func (b *Baseline) in(ctx context.Context, host string, q *executor.Query, keys []partition.Key) ([]partition.Result, error) {
 	r, err := b.reading(q, keys)
 	if err != nil {
@@ -154,7 +153,7 @@ func (b *Baseline) reading(q *executor.Query, keys []partition.Key) (*reading, e
 	return r, nil
 }
 
-// ask runs one statement and keeps the rows of the keys of s.
+// ask runs one statement and stores the results of the keys of s.
 func (b *Baseline) ask(ctx context.Context, r *reading, text string, args []any, s span) error {
 	if r.level == levelNodeLocal && r.Host.ID == "" {
 		return errNoOwner

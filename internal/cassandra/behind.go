@@ -11,17 +11,17 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// behind asks for the rows of a key behind its cursor, as many as are asked for. CQL compares
-// several columns by their values, and not in clustering order, so that it takes a statement
-// for each column: behind the row (3, 5) come c1 = 3 AND c2 > 5, then c1 > 3. Most pages are
-// full after the first of them.
+// behind reads the rows of a key that follow its cursor, up to the limit. CQL compares several
+// columns by their values and not in clustering order, so it takes a statement for each column:
+// after the row (3, 5) come c1 = 3 AND c2 > 5, then c1 > 3. Most pages are full after the first of
+// them.
 func (r *reading) behind(ctx context.Context, k int, level gocql.Consistency, page int) error {
 	out := partition.Result{Status: partition.NotFound}
 	for _, s := range steps(r.table, r.Keys[k], r.slice) {
 		q, part, left := *r.Query, *r.SubQuery, r.left
 		q.Limit -= len(out.Rows)
 		full := q.Limit == 0
-		if full { // whether there are more is all that is missing, and nothing is kept
+		if full { // only whether there are more rows is still unknown; keep nothing
 			q.Limit, q.Paged, left = 1, false, new(atomic.Int64)
 		}
 		part.Query, part.Keys, part.Early = &q, []partition.Key{s.key}, nil
@@ -40,7 +40,7 @@ func (r *reading) behind(ctx context.Context, k int, level gocql.Consistency, pa
 			continue
 		case len(out.Rows) == 0:
 			out = res
-		case full, res.Status == partition.TooLarge: // for what is left of the bytes
+		case full, res.Status == partition.TooLarge: // the next row exceeds the bytes left
 			out.More = true
 		default:
 			out.Rows, out.Bytes, out.More = append(out.Rows, res.Rows...), out.Bytes+res.Bytes, res.More
@@ -53,15 +53,15 @@ func (r *reading) behind(ctx context.Context, k int, level gocql.Consistency, pa
 	return nil
 }
 
-// step is one statement for the rows behind a cursor.
+// step is one statement for the rows after a cursor.
 type step struct {
 	key   partition.Key
 	slice *partition.Slice
 }
 
-// steps returns what to ask for the rows behind the cursor of a key that meet a slice, in
-// their order: for the last clustering column those that have its values in all columns before,
-// then for the column before that. What the slice leaves out is not asked.
+// steps returns the statements for the rows after the cursor of a key that meet a slice, in reading
+// order: first for the last clustering column, among the rows that equal the cursor in all columns
+// before it, then for the column before that. It omits those that the slice makes empty.
 func steps(t *schema.Table, k partition.Key, s *partition.Slice) []step {
 	cursor, named := k.Cursor(), len(k.Components())
 	first := named - len(t.PartitionKey)
@@ -81,8 +81,8 @@ func steps(t *schema.Table, k partition.Key, s *partition.Slice) []step {
 	return out
 }
 
-// beyond returns a slice with the values of one clustering column that come behind a value;
-// nil when there can be none. The columns before it are named by the key.
+// beyond returns the part of a slice in which one clustering column comes after a value in reading
+// order; nil when there can be none. It omits the columns before that one, which the key names.
 func beyond(t *schema.Table, s *partition.Slice, column int, value []byte) *partition.Slice {
 	typ, bound := t.Clustering[column].Type, partition.Restriction{Column: column, Operator: partition.Greater, Values: [][]byte{value}}
 	out := &partition.Slice{Reverse: s.Reversed()}
@@ -120,7 +120,7 @@ func beyond(t *schema.Table, s *partition.Slice, column int, value []byte) *part
 	return out
 }
 
-// meets reports whether a value of a clustering column meets what a slice says of it.
+// meets reports whether a value of a clustering column meets the restrictions of a slice on it.
 func meets(t *schema.Table, s *partition.Slice, column int, value []byte) bool {
 	for _, r := range s.On(column) {
 		if !slices.ContainsFunc(r.Values, func(v []byte) bool { return r.Operator.Holds(t.Clustering[column].Type.Compare(value, v)) }) {

@@ -20,8 +20,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// oneHost answers statements for one partition from its rows, which are in clustering order, as
-// CQL says.
+// oneHost answers statements for one partition as CQL defines, from its rows, which are in
+// clustering order.
 type oneHost struct {
 	table      *schema.Table
 	rows       []partition.Row // of all clustering columns
@@ -163,7 +163,7 @@ func drawPaged(t *testing.T, r *rand.Rand) *pagedCase {
 	return c
 }
 
-// want returns the rows that are asked for, in their order.
+// want returns the rows that are asked for, in reading order.
 func (c *pagedCase) want() (out []partition.Row) {
 	clustering := c.host.table.Clustering
 	for _, row := range c.host.rows {
@@ -186,7 +186,8 @@ func (c *pagedCase) want() (out []partition.Row) {
 	return out
 }
 
-// TestPagesAreAllRowsInOrder reads random partitions page by page, and all rows of their cursors.
+// TestPagesAreAllRowsInOrder reads random partitions page by page, and all rows after their
+// cursors.
 func TestPagesAreAllRowsInOrder(t *testing.T) {
 	statements, pages := 0, 0
 	for seed := range uint64(4000) {
@@ -232,7 +233,7 @@ func TestPagesAreAllRowsInOrder(t *testing.T) {
 	t.Logf("%.2f statements a page", float64(statements)/float64(pages))
 }
 
-// TestACursorOutsideOfTheSliceReadsNothingElse is of a cursor that no row of the slice gave.
+// TestACursorOutsideOfTheSliceReadsNothingElse covers cursors that no row of the slice gave.
 func TestACursorOutsideOfTheSliceReadsNothingElse(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -269,7 +270,7 @@ func TestACursorOutsideOfTheSliceReadsNothingElse(t *testing.T) {
 	}
 }
 
-// TestWhetherThereAreMoreTakesNoBytes reads two full pages, of which all bytes are to be kept.
+// TestWhetherThereAreMoreTakesNoBytes reads two full pages that use up the limit of bytes.
 func TestWhetherThereAreMoreTakesNoBytes(t *testing.T) {
 	table := testTable([]string{"a"}, []string{"c0", "c1"}, nil)
 	host := &oneHost{table: table}

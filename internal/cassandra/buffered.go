@@ -9,14 +9,14 @@ import (
 // of 450 bytes is 13 KiB; the driver's own 4 KiB would take three reads for it.
 const readBytes = 16 << 10
 
-// bufferedConn reads from a connection as much as there is. The driver has one reader for
-// each connection.
+// bufferedConn reads ahead as much as a connection has. It has no lock: the driver has one reader
+// for each connection.
 type bufferedConn struct {
 	net.Conn
 	buf []byte
-	// from and to are what of buf has not been read.
+	// buf[from:to] has not been read yet.
 	from, to int
-	// endless is set while reads have no deadline, which the driver says before each.
+	// endless is set while reads have no deadline, which the driver clears before each read.
 	endless bool
 }
 
@@ -36,7 +36,7 @@ func (c *bufferedConn) Read(p []byte) (int, error) {
 		if n == 0 {
 			return 0, err
 		}
-		// An error that came with bytes comes again.
+		// An error that came with bytes comes again with the next read.
 	}
 	n := copy(p, c.buf[c.from:c.to])
 	c.from += n

@@ -9,9 +9,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// check compares the columns of a result with those that its statement selects, down to the innermost type.
-// They differ while a table that was dropped and created anew with other types is not yet
-// in the snapshot; its cells must not be read as what they are not.
+// check compares the columns of a result with those that its statement selects, down to the
+// innermost type. They differ while a table that was dropped and created anew with other types is
+// not yet in the snapshot; its cells must not be decoded as the old types. The error is errStale.
 func (s *selection) check(selected []schema.Column, got []gocql.ColumnInfo) error {
 	if len(got) != len(selected) {
 		return fmt.Errorf("%w: %d columns of %s came instead of %d", errStale, len(got), s.table, len(selected))
@@ -28,7 +28,7 @@ func (s *selection) check(selected []schema.Column, got []gocql.ColumnInfo) erro
 	return nil
 }
 
-// serverType returns the type that the metadata of a result names. It must not be changed.
+// serverType returns the type in the metadata of a result. It must not be modified.
 func serverType(t gocql.TypeInfo) (*cqltype.Type, error) {
 	raw, ok := t.(rawType)
 	if !ok {
@@ -57,8 +57,8 @@ func serverType(t gocql.TypeInfo) (*cqltype.Type, error) {
 	return out, nil
 }
 
-// addElements adds the types that a parameter of a type holds: an element, those of a
-// tuple, or the fields of a user-defined type.
+// addElements adds the types in one parameter of a type: an element, those of a tuple, or the
+// fields of a user-defined type.
 func addElements(to *cqltype.Type, param any) error {
 	add := func(t gocql.TypeInfo) error {
 		e, err := serverType(t)
@@ -85,13 +85,13 @@ func addElements(to *cqltype.Type, param any) error {
 	return nil
 }
 
-// rawKinds are the kinds of the types with parameters that have a code.
+// rawKinds maps the protocol's code of each type with parameters to its kind.
 var rawKinds = map[gocql.Type]cqltype.Kind{
 	gocql.TypeList: cqltype.List, gocql.TypeSet: cqltype.Set, gocql.TypeMap: cqltype.Map,
 	gocql.TypeTuple: cqltype.Tuple, gocql.TypeUDT: cqltype.UDT,
 }
 
-// nativeTypes are the types without parameters by their code.
+// nativeTypes maps the code of each type without parameters to the type.
 var nativeTypes = func() map[gocql.Type]*cqltype.Type {
 	out := make(map[gocql.Type]*cqltype.Type)
 	for code, kind := range map[gocql.Type]cqltype.Kind{

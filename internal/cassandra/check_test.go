@@ -11,7 +11,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Types as the metadata of a result has them.
+// Types as they are in the metadata of a result.
 func native(t gocql.Type) gocql.TypeInfo { return gocql.NewNativeType(5, t, "") }
 
 func of(t gocql.Type, params ...any) gocql.TypeInfo {
@@ -43,7 +43,7 @@ func pointType(string, string) (*cqltype.Type, error) {
 	}, nil
 }
 
-// stale says of a type of the snapshot which types of results it refuses, and which not.
+// stale lists, for a type of the snapshot, which types of results it refuses and which it accepts.
 func TestStatementRefusesTypesThatHaveChanged(t *testing.T) {
 	ints, floats, texts := native(gocql.TypeInt), native(gocql.TypeFloat), native(gocql.TypeVarchar)
 	for _, test := range []struct {

@@ -61,11 +61,10 @@ func (c *Client) Exec(ctx context.Context, cql string, args ...any) error {
 // change of the schema asks for it after a minute.
 const agreementPatience = 3 * time.Minute
 
-// Define runs statements of data definition one after the other, and returns when all
-// nodes agree on the schema. Nodes hear of each other's schema by gossip, once a second:
-// Exec waits for it after each statement and at most for a minute, Define waits once, and
-// fails after three. Later statements see what the ones before have defined, since one
-// node gets all of them.
+// Define runs statements of data definition one after the other, and returns when all nodes agree
+// on the schema. Nodes learn each other's schema by gossip, once a second. Exec waits for agreement
+// after each statement, for at most a minute; Define waits once, and fails after three. One node
+// gets all statements, so that later ones see what those before have defined.
 func (c *Client) Define(ctx context.Context, statements ...string) error {
 	d := c.driver
 	d.MaxWaitSchemaAgreement = time.Nanosecond // not after each
@@ -89,7 +88,7 @@ func (c *Client) Define(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// awaitAgreement waits until the nodes have the same schema, as that host knows it: the
+// awaitAgreement waits until the nodes have the same schema, as far as the given host knows: the
 // one that ran a change is the first to know that others differ.
 func (c *Client) awaitAgreement(ctx context.Context, host string) error {
 	ctx, cancel := context.WithTimeout(ctx, agreementPatience)
@@ -127,8 +126,8 @@ func (c *Client) Query(ctx context.Context, cql string, args ...any) ([]map[stri
 	return rows, nil
 }
 
-// QueryAt is Query at the host with that id: for its virtual tables, which every node has
-// of its own.
+// QueryAt is Query at the host with the given id. It is for virtual tables, of which every node has
+// its own.
 func (c *Client) QueryAt(ctx context.Context, host, cql string, args ...any) ([]map[string]any, error) {
 	rows, err := c.session.Query(cql, args...).SetHostID(host).IterContext(ctx).SliceMap()
 	if err != nil {
@@ -137,8 +136,8 @@ func (c *Client) QueryAt(ctx context.Context, host, cql string, args ...any) ([]
 	return rows, nil
 }
 
-// ExecNodeLocal runs one statement at the host with that id alone, whether or not it owns the
-// key. It fails unless the host allows NODE_LOCAL.
+// ExecNodeLocal runs one statement at NODE_LOCAL at the host with the given id alone, whether or
+// not it owns the key. It fails unless the host allows that level.
 func (c *Client) ExecNodeLocal(ctx context.Context, host, cql string, args ...any) error {
 	if err := c.session.Query(cql, args...).Consistency(levelNodeLocal).SetHostID(host).ExecContext(ctx); err != nil {
 		return fmt.Errorf("%s: %w", headline(cql), err)

@@ -31,7 +31,7 @@ type Cluster struct {
 	volumes  volumes
 	// columnSets bounds the number of statements.
 	columnSets columnSets
-	// nodeLocal is nil when no read wants NODE_LOCAL.
+	// nodeLocal is nil unless Config.NodeLocal is set.
 	nodeLocal *nodeLocal
 
 	kicked  chan struct{}
@@ -39,21 +39,21 @@ type Cluster struct {
 	stopped chan struct{}
 	closing sync.WaitGroup
 
-	// keeper is touched by the goroutine of run alone.
+	// keeper is used only by the goroutine of run.
 	keeper keeper
 }
 
 var _ executor.Reader = (*Cluster)(nil)
 
-// session is a session of the driver and what it has told.
+// session is a session of the driver, with the watcher of its events.
 type session struct {
 	driver  *gocql.Session
 	watcher *watcher
 }
 
-// Open starts to keep up with a cluster and returns at once. The end of ctx does
-// not end what it has started; Close does. The only error is ErrConfig: a cluster that does not
-// answer is tried again until Close, and Status says why it is not there.
+// Open starts to follow a cluster in the background and returns at once. Only Close ends that, not
+// the end of ctx. A cluster that does not answer is no error: it is tried again until Close, and
+// Status says why it is not ready. The error is ErrConfig, or that of registering the metrics.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -132,7 +132,7 @@ func (c *Cluster) step(ctx context.Context) (settlement, error) {
 	if err == nil || ctx.Err() != nil {
 		return out, err
 	}
-	// Once for each reason, not for each attempt.
+	// Logged once for each reason, not for each attempt.
 	reason, ready := err.Error(), c.serves()
 	switch news := c.status.fail(reason, ready); {
 	case news && ready:
@@ -143,15 +143,15 @@ func (c *Cluster) step(ctx context.Context) (settlement, error) {
 	return out, err
 }
 
-// serves reports whether lookups are answered although a refresh has failed: there is something
-// to go by, and nodes answer. A schema that changes while it is read, or a node with a strange
-// view, would otherwise have all proxies of a cluster not ready at once.
+// serves reports whether lookups can be answered although a refresh has failed: there are a ring
+// and a schema, and nodes answer. Otherwise a schema that changes while it is read, or a node with
+// a strange view, would make all proxies of a cluster not ready at once.
 func (c *Cluster) serves() bool {
 	return c.ring.Load() != nil && c.schema.Load() != nil && c.keeper.silentSince.IsZero()
 }
 
-// guarded refreshes. A panic is a failure like any other: what serves stays, and the refresh
-// is tried again with backoff.
+// guarded refreshes, and turns a panic into an error: the last snapshots keep serving, and the
+// refresh is tried again with backoff.
 func (c *Cluster) guarded(ctx context.Context) (out settlement, err error) {
 	defer c.cfg.Incidents.Catch(ctx, "refresh of ring and schema", &err)
 	return c.refresh(ctx)

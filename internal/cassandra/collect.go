@@ -12,8 +12,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Failures of a key by its size.
-// The results of keys that are given up.
+// The results of keys that are given up because of their size.
 var (
 	tooManyRows  = tooLarge(reasons.TooManyRows, errors.New("the key has more rows than the limit; read them in pages, or set limit_per_key"))
 	tooManyBytes = tooLarge(reasons.TooManyBytes, errors.New("the rows exceed the limit of bytes; read them in pages, or fewer columns"))
@@ -25,47 +24,47 @@ func tooLarge(why reasons.Reason, err error) *partition.Result {
 	return &res
 }
 
-// collector sorts the rows of one statement by key. While rows come in, cells
-// point into the driver's frames; at the end all that is kept is copied at once.
+// collector sorts the rows of one statement by key. While rows arrive, cells point into the
+// driver's frames; at the end all that is kept is copied at once.
 type collector struct {
 	r    *reading
 	span span
-	// columns are those of the statement, and checked is the first of the page that was last
-	// compared with them.
+	// columns are those that the statement selects. checked is the first column of the page whose
+	// types were compared last.
 	columns []schema.Column
 	checked *gocql.ColumnInfo
-	// limit is the most rows of the statement, 0 for none, and limited is whether a key may
-	// have several.
+	// limit is the LIMIT of the statement, 0 for none, and limited is whether a key may have
+	// several rows.
 	limit   int
 	limited bool
-	// cells are those of all rows, width of them for each.
+	// cells are those of all kept rows, width for each row.
 	cells [][]byte
 	width int
-	// owners is the key of each row, counted from span.from; -1 for a row that
-	// is not kept.
+	// owners is the key of each row of cells, counted from span.from; -1 for a row that was
+	// dropped.
 	owners []int
 	keys   []tally
 	last   int
-	// rows and bytes are what has come, kept or not, asked for or not, and reached is of
-	// how many keys. Some may have more where a limit of rows per key was reached.
+	// rows and bytes count all that has come, kept or not; reached counts the keys with rows.
+	// censored is set when some key may have more rows than came.
 	rows, bytes, reached int
 	censored             bool
-	// byKey finds the key of a row where there are many.
+	// byKey finds the key of a row when there are many keys.
 	byKey map[string]int
 }
 
 // tally is what has come for one key.
 type tally struct {
 	rows, bytes int
-	// came counts rows that are not kept, too.
+	// came also counts rows that are not kept.
 	came int
 	// given is the result of a key that is given up; nil for others.
 	given *partition.Result
-	// more says that rows are left out, and open that there may be more than has come.
+	// more means that rows are left out, open that the LIMIT may have cut off rows.
 	more, open bool
 }
 
-// linearKeys is how many keys are compared one by one rather than hashed.
+// linearKeys is up to how many keys a row is compared with one by one, rather than by hash.
 const linearKeys = 64
 
 func newCollector(r *reading, p span) *collector {
@@ -76,8 +75,8 @@ func newCollector(r *reading, p span) *collector {
 	return c
 }
 
-// collect reads all rows and stores the results of the span's keys. After an
-// error nothing is stored, and the bytes of what came are given back.
+// collect reads all rows and stores the results of the span's keys. After an error it stores
+// nothing, and gives back the bytes of the rows.
 func (c *collector) collect(rows rows) (err error) {
 	defer func() {
 		if err != nil {
@@ -117,8 +116,8 @@ func (c *collector) collect(rows rows) (err error) {
 	return nil
 }
 
-// check compares the types of the rows with those of the table, for each page that brings its
-// own: the table may be dropped and created anew between two pages.
+// check compares the types of the rows with those of the table, for each page that brings metadata:
+// the table may be dropped and created anew between two pages.
 func (c *collector) check(rows rows) error {
 	columns := rows.Columns()
 	if len(columns) == 0 || &columns[0] == c.checked {
@@ -128,9 +127,9 @@ func (c *collector) check(rows rows) error {
 	return c.r.check(c.columns, columns)
 }
 
-// cut gives up what the limit of the statement may have cut off, to be asked for again:
-// the key of the last row, of which there may be more, and the keys that no row came for.
-// The rows of the others are complete, since rows come partition by partition.
+// cut marks the keys that the LIMIT of the statement may have cut off, to be read again: the key of
+// the last row, which may have more, and the keys without rows. The rows of the others are
+// complete, since rows come partition by partition.
 func (c *collector) cut() {
 	if c.limit == 0 || c.rows < c.limit {
 		return
@@ -147,8 +146,8 @@ func (c *collector) cut() {
 	}
 }
 
-// observe tells how large the rows were. What is known of a key that was given up is
-// less than it has, and nothing is of one that was cut off before its first row.
+// observe reports the size of what came. A key that was given up has more than that. When the LIMIT
+// was reached, keys without rows do not count: nothing is known of them.
 func (c *collector) observe() {
 	keys := c.span.len()
 	if c.limit > 0 && c.rows >= c.limit {
@@ -157,7 +156,7 @@ func (c *collector) observe() {
 	c.r.volume.observe(keys, c.rows, c.bytes, c.censored)
 }
 
-// add takes one row.
+// add counts one row, and keeps it unless its key is full or given up.
 func (c *collector) add(refs []rawCell) error {
 	k, err := c.find(refs)
 	if err != nil {
@@ -209,8 +208,8 @@ func (c *collector) add(refs []rawCell) error {
 	for _, i := range c.r.asked {
 		cell := refs[i]
 		if c.r.whole && cell != nil {
-			// The frame goes with its row: what nobody asked for may be most of it, and
-			// would else be held until the last page.
+			// A copy frees the frame with its row: most of it may be columns that nobody asked for,
+			// and it would otherwise be held until the last page.
 			from := len(own)
 			own = append(own, cell...)
 			cell = own[from:len(own):len(own)]
@@ -220,7 +219,8 @@ func (c *collector) add(refs []rawCell) error {
 	return nil
 }
 
-// find returns whose row it is. Rows come partition by partition.
+// find returns the key of a row, counted from span.from. Rows come partition by partition, so it
+// tries the last key first.
 func (c *collector) find(refs []rawCell) (int, error) {
 	if c.span.len() == 1 {
 		return 0, nil
@@ -253,7 +253,7 @@ func (c *collector) find(refs []rawCell) (int, error) {
 	return 0, errForeignRow
 }
 
-// drop gives up a key and the room that its rows took.
+// drop gives up a key with the given result, and gives back the bytes of its rows.
 func (c *collector) drop(k int, given *partition.Result) {
 	t := &c.keys[k]
 	c.r.left.Add(int64(t.bytes))
@@ -265,8 +265,8 @@ func (c *collector) drop(k int, given *partition.Result) {
 	}
 }
 
-// store copies what is kept out of the frames and writes the results: one
-// allocation for all bytes and one for all rows of the statement.
+// store copies what is kept out of the frames and stores the results, with one allocation for all
+// bytes and one for all rows of the statement.
 func (c *collector) store() {
 	total, count := 0, 0
 	for _, t := range c.keys {

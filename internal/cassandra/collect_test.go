@@ -109,7 +109,7 @@ func TestCollectorKeepsEveryRow(t *testing.T) {
 	})
 }
 
-// pages are rows of which each is a page with columns of its own, and an error behind them.
+// pages are rows, each a page with metadata of its own, followed by an error.
 type pages struct {
 	*fakeRows
 	columns [][]gocql.ColumnInfo

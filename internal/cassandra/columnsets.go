@@ -14,27 +14,25 @@ import (
 )
 
 const (
-	// maxColumnSets is how many sets of columns of one table are selected as they were
-	// asked, the same columns in another partition.Query.Shape counted as another set. Each
-	// is two prepared statements on every node: for one key and for many.
+	// maxColumnSets is how many sets of columns of one table have statements of their own. The same
+	// columns in another partition.Query.Shape are another set. On every node each set takes one
+	// prepared statement for single keys, and one for each column that an IN varies.
 	maxColumnSets = 32
-	// columnSetMemory is how long a set keeps its place after it was last asked for. It
-	// bounds how many new statements clients can cause in a time, and not only how many
-	// are known at once.
+	// columnSetMemory is how long a set keeps its place after its last use. It bounds how many new
+	// statements clients can cause over time, and not only how many are known at once.
 	columnSetMemory = time.Hour
 )
 
-// columnSets remembers which sets of columns were asked for, so that their number, which
-// clients decide, does not decide the number of prepared statements. The zero value is
-// ready for use.
+// columnSets remembers which sets of columns were asked for. It bounds the number of prepared
+// statements, which clients would otherwise decide. The zero value is ready for use.
 type columnSets struct {
 	byTable sync.Map // of [2]string, keyspace and name, to *tableSets
 	// whole counts the sub-queries that read more columns than were asked for.
 	whole atomic.Uint64
 }
 
-// tableSets are the sets of one table that have a place: when each was last asked for, by
-// its hash. Two sets of the same hash share a place, which costs no more than a statement.
+// tableSets are the sets of one table that have a place: the time of their last use, by hash. Two
+// sets of the same hash share a place, which costs no more than a statement.
 type tableSets struct {
 	mu   sync.Mutex
 	used map[uint64]time.Time
@@ -42,8 +40,8 @@ type tableSets struct {
 
 var columnSetSeed = maphash.MakeSeed()
 
-// selection returns what the statements of a query select: the columns that were asked
-// for, or all that may be read when too many other sets are asked for.
+// selection returns what the statements of a query select: the columns that were asked for, or all
+// that may be read when the table has no place for another set.
 func (c *columnSets) selection(q *executor.Query, now time.Time) selection {
 	s := newSelection(q)
 	readable := q.Readable
@@ -66,8 +64,8 @@ func (c *columnSets) selection(q *executor.Query, now time.Time) selection {
 	return all
 }
 
-// wholeSelection returns the selection of all columns that may be read; of all that tell it,
-// when they were written and expire, if that is asked of any.
+// wholeSelection returns the selection of all columns that may be read. If the query asks for a
+// write time or TTL, it has both for all columns that have them.
 func wholeSelection(q *executor.Query, readable []schema.Column) selection {
 	s := selectionOf(q, readable)
 	s.whole = true
@@ -80,7 +78,7 @@ func wholeSelection(q *executor.Query, readable []schema.Column) selection {
 			s.add(c.With(schema.TTL))
 		}
 	}
-	// In one order, whatever was asked for.
+	// The order must not depend on what was asked for.
 	sorted := slices.Clone(s.columns)
 	slices.SortStableFunc(sorted, func(a, b schema.Column) int {
 		if a.Function == schema.Value || b.Function == schema.Value {
@@ -95,8 +93,8 @@ func wholeSelection(q *executor.Query, readable []schema.Column) selection {
 	return s
 }
 
-// admit reports whether a set has a place, or gets one: a free one, or that of a set that
-// nobody has asked for in columnSetMemory.
+// admit reports whether a set has a place or gets one: a free place, or that of a set that nobody
+// has asked for in columnSetMemory.
 func (t *tableSets) admit(set uint64, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,8 +117,7 @@ func (t *tableSets) admit(set uint64, now time.Time) bool {
 	return true
 }
 
-// hashStatement returns what statements of one shape that select the same columns have in
-// common.
+// hashStatement returns the hash of a set: of the shape and the names of the selected columns.
 func hashStatement(shape string, columns []schema.Column) uint64 {
 	h := maphash.String(columnSetSeed, shape) + uint64(len(columns))
 	for i := range columns {

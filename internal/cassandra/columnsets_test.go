@@ -13,7 +13,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// subsets calls f with every set of ten columns c0 to c9 of a table, each as a query.
+// subsets calls f with every subset of ten columns c0 to c9 of a table, each as a
+// query.
 func subsets(f func(set int, q *executor.Query)) {
 	var names []string
 	for i := range 10 {
@@ -33,7 +34,7 @@ func subsets(f func(set int, q *executor.Query)) {
 	}
 }
 
-// rowOf is the row k0 of the subsets' table as a selection of it comes.
+// rowOf returns the row k0 of the table of subsets as a selection reads it.
 func rowOf(s selection) []rawCell {
 	var row []rawCell
 	for _, c := range s.columns {
@@ -61,7 +62,7 @@ func collected(t *testing.T, q *executor.Query, s selection) partition.Result {
 	require.NoError(t, c.add(row))
 	for _, cell := range row {
 		if s.whole {
-			copy(cell, "################") // the frame is the driver's again
+			copy(cell, "################") // the driver reuses the frame
 		}
 	}
 	c.store()
@@ -113,7 +114,7 @@ func TestOnlyColumnsThatMayBeReadAreReadInPlaceOfThoseAsked(t *testing.T) {
 	assert.Equal(t, []int{2}, s.asked)
 }
 
-// What nobody asked for does not make a key too large, but counts for the pages.
+// Columns nobody asked for do not make a key too large, but count for pages.
 func TestBytesNobodyAskedForDoNotMakeAKeyTooLarge(t *testing.T) {
 	table := testTable([]string{"id"}, nil, []string{"large", "small"})
 	q := ask(table, "small")

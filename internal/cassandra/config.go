@@ -27,8 +27,8 @@ type Config struct {
 	// ContactPoints are addresses or names, each with an optional :port. Names
 	// are resolved again at every attempt to connect. At least one.
 	ContactPoints []string
-	// Port is the native transport port of contact points without one, and of
-	// peers whose port the cluster does not tell; 1–65535, default 9042.
+	// Port is the native transport port of contact points without one, and of peers for which the
+	// cluster reports none; 1–65535, default 9042.
 	Port int
 	// LocalDC is the datacenter whose replicas are asked. Empty means the
 	// datacenter of the contact points, which must then be in only one.
@@ -40,17 +40,16 @@ type Config struct {
 	// authentication.
 	Username string
 	Password secret.Text
-	// TLS is the client's side of TLS, or nil for plain connections. The
-	// server's certificate is always verified, whatever InsecureSkipVerify says:
-	// it carries ServerName, or if that is empty the address of the node or a
-	// name of the node that resolves to it.
+	// TLS is the TLS configuration of the client, or nil for plain connections. The server's
+	// certificate is always verified, whatever InsecureSkipVerify says: it must carry ServerName
+	// or, if that is empty, the address of the node or a name of the node that resolves to it.
 	TLS *tls.Config
-	// AnyName accepts every server certificate of the authorities of TLS, also
-	// one that names another node or none.
+	// AnyName accepts every server certificate of the authorities of TLS, even one that names
+	// another node or none.
 	AnyName bool
-	// Access returns what a connection that begins now uses in place of
-	// Username, Password, TLS and AnyName, so that they can change while running. It is
-	// called concurrently. Nil means those fields.
+	// Access returns the credentials and TLS of a new connection, in place of Username, Password,
+	// TLS and AnyName, so that they can change at runtime. It is called concurrently. Nil means
+	// those fields.
 	Access func() Access
 	// ConnectionsPerHost is the number of connections to each host; default 2.
 	ConnectionsPerHost int
@@ -61,17 +60,16 @@ type Config struct {
 	// RefreshInterval is the longest age of a snapshot, ±10 %, when the cluster
 	// announces no change; default 60 s.
 	RefreshInterval time.Duration
-	// Consistency is the level of the statements of a Client, in CQL's words;
-	// default LOCAL_QUORUM. Reads of a Cluster bring their own.
+	// Consistency is the level of the statements of a Client, in CQL's words; default LOCAL_QUORUM.
+	// Reads of a Cluster have their own.
 	Consistency string
-	// NodeLocal lets reads of a Cluster go at NODE_LOCAL, and at partition.OwnData, where
-	// that is safe and the hosts allow it, which is looked at in the background. Without
-	// it NODE_LOCAL goes at LOCAL_ONE, and OwnData is refused.
+	// NodeLocal permits reads of a Cluster at NODE_LOCAL and at partition.OwnData, where that is
+	// safe and the hosts allow it; a background watch decides. Without it, NODE_LOCAL is read at
+	// LOCAL_ONE, and OwnData is refused.
 	NodeLocal bool
-	// Logger receives what the driver and this package have to say; default
-	// slog.Default.
+	// Logger receives the messages of the driver and this package; default slog.Default.
 	Logger *slog.Logger
-	// Incidents takes the panics of reads and background work; nil only logs them.
+	// Incidents records the panics of reads and background work; nil only logs them.
 	Incidents *incident.Log
 	// Registerer receives the metrics of a Cluster; nil for none.
 	Registerer prometheus.Registerer

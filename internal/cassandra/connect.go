@@ -36,8 +36,8 @@ func (c *Cluster) open(ctx context.Context) (*session, error) {
 	}
 	w := &watcher{announced: c.announced, changed: c.kick, log: c.log, incidents: c.cfg.Incidents}
 	d := driverConfig(c.cfg)
-	// The protocol's version is negotiated: 5 with servers since 4.0. Against 4
-	// it costs a checksum and a copy of every answer, but it notices that the
+	// The protocol version is negotiated: 5 with servers since 4.0. Compared with
+	// 4 it costs a checksum and a copy of every answer, but it reveals that the
 	// result of a prepared statement has changed, and its read failures say why.
 	d.RegisteredTypes = types
 	d.PageSize = 0
@@ -45,10 +45,10 @@ func (c *Cluster) open(ctx context.Context) (*session, error) {
 	d.FrameHeaderObserver = w
 	d.ConnectObserver = w
 	d.StreamObserver = streamObserver{}
-	// A node is down when connections to it fail, not when the one node that the
-	// control connection is on has not heard from it: the driver would drop the
-	// connections, with the answers that are still on their way, and would wait
-	// ten seconds before it makes new ones.
+	// A node is down when connections to it fail, not when the one node of the
+	// control connection has not heard from it: the driver would then drop the
+	// connections, with the answers in-flight, and wait ten seconds before it
+	// opens new ones.
 	d.Events.DisableNodeStatusEvents = true
 	d.HostFilter = c.cfg.hostFilter(c.keeper.localDC(c.cfg))
 	s, err := newSession(ctx, d, c.cfg.Incidents)
@@ -59,12 +59,13 @@ func (c *Cluster) open(ctx context.Context) (*session, error) {
 	return &session{driver: s, watcher: w}, nil
 }
 
-// maxPrepared is how many prepared statements are remembered, each for one
-// host. The driver prepares again what it has forgotten.
+// maxPrepared is how many prepared statements the driver remembers, each for one
+// host. It prepares again what it has forgotten.
 const maxPrepared = 20_000
 
-// replace opens a session anew, in place of one whose view of the cluster does
-// not recover by itself, and closes the old one when its reads are over.
+// replace opens a new session in place of one whose view of the cluster does not
+// recover by itself. It closes the old one after RequestTimeout, when its reads
+// are over.
 func (c *Cluster) replace(ctx context.Context) error {
 	s, err := c.open(ctx)
 	if err != nil {
@@ -88,7 +89,7 @@ func (c *Cluster) replace(ctx context.Context) error {
 }
 
 // explain turns the driver's error into one that says what to do. The driver
-// tells only of the contact point it tried last; refused has them all.
+// reports only the contact point it tried last; refused has them all.
 func (c *Cluster) explain(err error, refused map[string]error) error {
 	msg := err.Error()
 	switch {
@@ -113,7 +114,7 @@ func (c *Cluster) explain(err error, refused map[string]error) error {
 		strings.Join(each, "; "), strings.Join(slices.Sorted(maps.Keys(advice)), ", "))
 }
 
-// plainCause says why a connection failed, without what was being done.
+// plainCause returns why a connection failed, without the operation.
 func plainCause(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		var errno syscall.Errno
@@ -128,7 +129,7 @@ func plainCause(err error) string {
 	return strings.TrimPrefix(err.Error(), "gocql: ")
 }
 
-// remedy names the configuration that decides over such a failure.
+// remedy names the configuration keys to check after such a failure.
 func remedy(err error) string {
 	var (
 		answer    gocql.RequestError

@@ -8,24 +8,24 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// consistencyLevels are the levels a statement can have, in CQL's words. ANY is for
-// writes only; NODE_LOCAL is for reads that choose their host, see nodeLocal.
+// consistencyLevels are the levels of statements by CQL name. ANY is missing because it is for
+// writes only, NODE_LOCAL because it is for reads that choose their host, see nodeLocal.
 var consistencyLevels = map[string]gocql.Consistency{
 	"ONE": gocql.One, "TWO": gocql.Two, "THREE": gocql.Three, "QUORUM": gocql.Quorum, "ALL": gocql.All,
 	"LOCAL_ONE": gocql.LocalOne, "LOCAL_QUORUM": gocql.LocalQuorum, "EACH_QUORUM": gocql.EachQuorum,
 	"SERIAL": gocql.Serial, "LOCAL_SERIAL": gocql.LocalSerial,
 }
 
-// ParseConsistency returns the consistency level that s names in any case, in upper case
-// as everything else wants it. It is one of statements that do not choose their host; the
-// error lists those that are.
+// ParseConsistency returns the consistency level that s names, in upper case; s may be in any case.
+// It refuses NODE_LOCAL, which is only for reads that choose their host. The error lists the valid
+// levels.
 func ParseConsistency(s string) (string, error) {
 	level := strings.ToUpper(s)
 	_, err := consistency(level)
 	return level, err
 }
 
-// consistency returns the level of that name, in upper case.
+// consistency returns the driver's value of a level in upper case.
 func consistency(s string) (gocql.Consistency, error) {
 	if c, ok := consistencyLevels[s]; ok {
 		return c, nil

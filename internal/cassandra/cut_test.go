@@ -12,7 +12,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// workload is lookups of a clustered table whose keys have so many rows.
+// workload is lookups of a clustered table, with a number of rows for each key.
 type workload struct {
 	rows    func(rng *rand.Rand, lookup int) int
 	keys    int
@@ -20,8 +20,8 @@ type workload struct {
 	lookups int
 }
 
-// counts are what a workload came to: statements per lookup, the share of keys that were
-// asked more than once, and the share of lookups with such keys.
+// counts are the results of a workload: statements per lookup, the share of keys that were asked
+// more than once, and the share of lookups with such keys.
 type counts struct{ statements, again, cut float64 }
 
 func (w workload) run(t *testing.T) counts {
@@ -93,8 +93,8 @@ func TestFewKeysOfAClusteredTableAreReadAgain(t *testing.T) {
 	}
 }
 
-// TestWhatALimitHasCutOffIsFound has a host whose keys have many more rows than expected,
-// the first of them or the last.
+// TestWhatALimitHasCutOffIsFound reads keys of which the first or the last has many more rows than
+// expected.
 func TestWhatALimitHasCutOffIsFound(t *testing.T) {
 	table := keyed(true, cqltype.Text)
 	read := func(t *testing.T, limitLess int, rows ...int) (found, missing int) {

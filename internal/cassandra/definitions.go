@@ -56,18 +56,18 @@ func (d definitions) schema() *schema.Schema {
 	return schema.New(tables)
 }
 
-// visible returns the columns of a table that CQL shows. system_schema has others for tables with
-// COMPACT STORAGE: Cassandra's DropCompactStorage tells them apart by the flags of the table. Views
-// have no flags.
+// visible returns the columns of a table that CQL shows. For tables with COMPACT STORAGE
+// system_schema lists others as well: the flags of the table tell which, as in Cassandra's
+// DropCompactStorage. Views have no flags.
 func visible(table row, columns []columnRow) []columnRow {
 	flags, known := table["flags"].([]string)
 	switch {
 	case !known, slices.Contains(flags, "super"):
 	case slices.Contains(flags, "dense"):
-		// The value of a table that has none, all of whose columns are in the primary key.
+		// A table with all columns in its primary key has a hidden value of type empty.
 		columns = slices.DeleteFunc(columns, func(c columnRow) bool { return c.Kind == schema.Regular && c.empty })
 	case !slices.Contains(flags, "compound"):
-		// The rows of a table without clustering columns are kept as static ones.
+		// A table without clustering columns keeps its columns as static ones.
 		columns = slices.DeleteFunc(columns, func(c columnRow) bool { return c.Kind == schema.Clustering || c.Kind == schema.Regular })
 		for i := range columns {
 			if columns[i].Kind == schema.Static {
@@ -78,8 +78,8 @@ func visible(table row, columns []columnRow) []columnRow {
 	return columns
 }
 
-// newTable returns a table, or false when its columns are not all there, as
-// when it is dropped while they are read.
+// newTable returns a table, or false when it has no partition key, as when it is dropped while its
+// columns are read.
 func newTable(name [2]string, id string, columns []columnRow) (*schema.Table, bool) {
 	slices.SortFunc(columns, func(a, b columnRow) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.position, b.position), cmp.Compare(a.Name, b.Name))
@@ -98,8 +98,8 @@ func noSpeculation(policy string) bool {
 	return strings.EqualFold(policy, "NONE") || strings.EqualFold(policy, "NEVER")
 }
 
-// columnRow is a column, its position in its part of the key, and whether its type is that of no
-// value.
+// columnRow is a column and its position among those of its kind. empty is whether its type is
+// empty, which has no values.
 type columnRow struct {
 	schema.Column
 	position int
@@ -119,8 +119,7 @@ func newColumnRow(r row, t *cqltype.Type) (columnRow, bool) {
 	return columnRow{column, position, text(r["type"]) == "empty"}, ok
 }
 
-// typeResolver parses the names of types, with the user-defined types that they
-// name.
+// typeResolver parses names of types, and resolves the user-defined types in them.
 type typeResolver struct {
 	rows map[[2]string]row
 	done map[[2]string]*cqltype.Type
@@ -134,8 +133,8 @@ func newTypeResolver(rows []row) *typeResolver {
 	return r
 }
 
-// parse returns the type of that name. One that cannot be parsed becomes a
-// custom type, whose values are passed on as bytes, rather than cost its table.
+// parse returns the type with the given name. One that cannot be parsed becomes a custom type,
+// whose values are passed on as bytes, so that the table stays readable.
 func (r *typeResolver) parse(name, keyspace string) *cqltype.Type {
 	t, err := cqltype.Parse(name, r.udt, keyspace)
 	if err != nil {
@@ -153,8 +152,7 @@ func (r *typeResolver) udt(keyspace, name string) (*cqltype.Type, error) {
 	if !ok {
 		return nil, fmt.Errorf("user-defined type %s.%s does not exist", keyspace, name)
 	}
-	// Taken out while its fields are resolved: a type that held itself would
-	// otherwise never end.
+	// Removed while its fields are resolved: a type that contains itself would otherwise never end.
 	delete(r.rows, id)
 	fields, _ := u["field_names"].([]string)
 	typeNames, _ := u["field_types"].([]string)

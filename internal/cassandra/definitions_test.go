@@ -81,8 +81,8 @@ func TestDefinitionsBecomeReplications(t *testing.T) {
 	assert.Error(t, r["c"].Err)
 }
 
-// TestHiddenColumnsAreNotShown is of the columns that system_schema has of tables with COMPACT
-// STORAGE, as Cassandra 5.0 lists them.
+// TestHiddenColumnsAreNotShown covers the columns that system_schema lists for tables with COMPACT
+// STORAGE in Cassandra 5.0.
 func TestHiddenColumnsAreNotShown(t *testing.T) {
 	for name, test := range map[string]struct {
 		flags   any

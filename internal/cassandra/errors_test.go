@@ -59,7 +59,7 @@ func TestStatementsAreShortenedInMessages(t *testing.T) {
 	assert.True(t, strings.HasSuffix(long, "…"))
 }
 
-// Events are acted on when they have ceased for a while, and within a second in any case.
+// A refresh starts when no event has come for a while, and within a second in any case.
 func TestEventsAreWaitedForUntilTheyCease(t *testing.T) {
 	for name, test := range map[string]struct {
 		every time.Duration

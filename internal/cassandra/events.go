@@ -14,31 +14,30 @@ import (
 )
 
 const (
-	// eventQuiet is how long to wait for the next event before acting on those
-	// that came; a change of the schema announces itself once per node and table.
+	// eventQuiet is how long no further event must come before a refresh: a
+	// change of the schema announces itself once per node and table.
 	eventQuiet = 100 * time.Millisecond
-	// eventPatience is the most that a stream of events can put a refresh off.
+	// eventPatience is how long a stream of events can delay a refresh.
 	eventPatience = time.Second
 )
 
-// eventStream is the stream that events of the server come on; see section 2.3 of
-// the native protocol's specification.
+// eventStream is the stream id of events of the server; see section 2.3 of the
+// native protocol's specification.
 const eventStream = -1
 
-// watcher listens to the driver on behalf of a Cluster. The driver's own
-// listeners tell of tables only to those that let it keep a second copy of the
-// whole schema, and of hosts only after seconds; the frame itself tells of
-// everything at once.
+// watcher observes the driver on behalf of a Cluster. The driver's own listeners
+// report tables only if it may keep a second copy of the whole schema, and hosts
+// only after seconds; the frame of an event reports everything at once.
 type watcher struct {
 	// announced is called for every event of the server, changed when a host
 	// begins or ceases to take connections.
 	announced, changed func()
 	log                *slog.Logger
-	// incidents takes panics: goroutines of the driver call the watcher.
+	// incidents records panics: goroutines of the driver call the watcher.
 	incidents *incident.Log
 
-	// live is whether the session serves. While it is being opened, its failures
-	// are for whoever opens it.
+	// live is whether the session serves. While it is being opened, whoever opens
+	// it handles its failures.
 	live atomic.Bool
 
 	mu sync.Mutex
@@ -80,14 +79,14 @@ func (w *watcher) ObserveConnect(o gocql.ObservedConnect) {
 	}
 }
 
-// failures returns the last failure to connect to each address that refuses.
+// failures returns the last error of each address whose last attempt failed.
 func (w *watcher) failures() map[string]error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.refused)
 }
 
-// kick asks for a refresh soon.
+// kick requests a refresh soon. It does not block.
 func (c *Cluster) kick() {
 	select {
 	case c.kicked <- struct{}{}:
@@ -95,7 +94,7 @@ func (c *Cluster) kick() {
 	}
 }
 
-// announced takes an event of the server.
+// announced handles an event of the server.
 func (c *Cluster) announced() {
 	if c.nodeLocal != nil {
 		c.nodeLocal.disturb("the cluster has announced a change")

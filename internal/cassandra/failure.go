@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	// errStale means that the table is not the one of the snapshot.
+	// errStale means that the table differs from the snapshot.
 	errStale = errors.New("the schema has changed")
 	// errForeignRow means a row of a partition that was not asked for.
 	errForeignRow = errors.New("the host returned a row of a partition that was not asked for")
@@ -25,8 +25,8 @@ var (
 	errNotConnected = errors.New("not connected to the cluster")
 )
 
-// readError returns err as the executor wants to see it. An error that only
-// says that ctx has ended is returned as it is.
+// readError returns err as the executor expects it: an *executor.ReadError. The end of a context
+// and an *incident.Error stay as they are.
 func readError(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -76,8 +76,8 @@ func reasonOfCode(code int) executor.Reason {
 	return executor.ReasonOther
 }
 
-// refused reports whether a sub-query, or a key of it, was refused as invalid: then the
-// schema may have changed.
+// refused reports whether a sub-query, or one of its keys, was refused as invalid: then the schema
+// may have changed.
 func refused(results []partition.Result, err error) bool {
 	return err != nil && reasonOf(err) == executor.ReasonInvalid || slices.ContainsFunc(results, func(res partition.Result) bool {
 		lost, ok := errors.AsType[*executor.ReadError](res.Err)
@@ -102,16 +102,16 @@ func connectionLost(err error) bool {
 		errors.As(err, &broken) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// failsAlone reports whether a statement may have failed because of one of its
-// partitions, so that asking for each apart may answer the others.
+// failsAlone reports whether a statement may have failed because of one of its partitions, so that
+// reading each alone may answer the others.
 func failsAlone(err error) bool {
 	return errors.Is(err, gocql.ErrFrameTooBig) || reasonOf(err) == executor.ReasonReadFailure
 }
 
-// guardrail reports whether a node refused the number of keys of an IN, over a clustering
-// column or over one of the partition key. Nodes of 4.1 and later have such limits where an
-// operator has set one. in_select_cartesian_product is one even where only one column has an
-// IN; of the clustering columns it also counts what a slice lists, which fewer keys do not mend.
+// guardrail reports whether a node refused a statement for the number of keys of its IN; clustering
+// says that this IN is over a clustering column. Nodes of 4.1 and later have such limits if an
+// operator sets them. in_select_cartesian_product applies even where only one column has an IN. For
+// clustering columns it also counts the values in a slice, and fewer keys do not help then.
 func guardrail(err error, clustering bool) bool {
 	var answer gocql.RequestError
 	if !errors.As(err, &answer) || answer.Code() != gocql.ErrCodeInvalid {
@@ -127,9 +127,8 @@ func guardrail(err error, clustering bool) bool {
 		strings.Contains(msg, "in_select_cartesian_product") && strings.Contains(msg, product)
 }
 
-// keyError is why one key of a sub-query was not answered, in words that may
-// be shown to clients. Its cause is a *executor.ReadError, by whose reason the
-// executor goes.
+// keyError is why one key of a sub-query was not answered, in a text that may be shown to clients.
+// Its cause is an *executor.ReadError, whose reason the executor acts on.
 type keyError struct {
 	text  string
 	cause error
@@ -152,7 +151,7 @@ const (
 func failed(err error) partition.Result {
 	err = readError(err)
 	if _, ok := errors.AsType[*executor.ReadError](err); !ok {
-		// The end of a context: of this read, which then waits for nothing, or of another.
+		// A context has ended: that of this read, whose results nobody needs then, or another.
 		err = &executor.ReadError{Reason: executor.ReasonOther, Err: err}
 	}
 	why, text := reasons.ReadFailure, "a replica failed to read the partition"

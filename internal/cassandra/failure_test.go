@@ -18,7 +18,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
-// answer is an error of the server with a code.
+// answer is an error of the server: its code and message.
 type answer struct {
 	code int
 	msg  string

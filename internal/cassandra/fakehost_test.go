@@ -17,22 +17,22 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// fakeHost answers the statements of a reading from memory, as a node does: keys of an IN
-// in the order of its values, each value once by how its type compares.
+// fakeHost answers the statements of a reading from memory, as a node does: the keys of an IN in
+// the order of its values, each value once, by the comparison of its type.
 type fakeHost struct {
 	table *schema.Table
-	// rows is how many rows a partition has, by its routing bytes; bad ones fail, and of those
-	// unavailable too few replicas are alive.
+	// rows is the number of rows of a partition by its routing bytes. Partitions in bad fail; those
+	// in unavailable have too few live replicas.
 	rows             map[string]int
 	bad, unavailable map[string]bool
 	// most is the most keys of an IN; 0 for any number.
 	most int
-	// limitLess is what a statement returns less than its limit, so that nobody sees that
-	// it was cut off.
+	// limitLess is how many rows less than its limit a statement returns, so that nobody notices
+	// what was cut off.
 	limitLess int
 
 	mu sync.Mutex
-	// statements are the numbers of keys of those sent, and texts which there were.
+	// statements are the numbers of keys of the statements sent, and texts their texts.
 	statements []int
 	texts      map[string]bool
 	paged      int
@@ -164,7 +164,7 @@ func (h *fakeHost) reading(q *executor.Query, v *volume, limits *inLimits, early
 	return r
 }
 
-// want is what a lookup of one key alone says.
+// want returns what a lookup of one key alone returns.
 func (h *fakeHost) want(q *executor.Query, k partition.Key) (partition.Status, int) {
 	n := h.rows[string(k.Routing())]
 	switch {

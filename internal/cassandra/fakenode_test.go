@@ -11,16 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeNode speaks as much of version 4 of the native protocol as it takes to answer reads. Tests
-// of what a real node does are in the lab; with this one a node refuses, or fails, what it is
-// told to.
+// fakeNode implements as much of version 4 of the native protocol as reads need. Tests with real
+// nodes are in the lab; this one refuses, or fails, what a test wants.
 type fakeNode struct {
 	addr string
 	// answer returns the answer to a statement at a level.
 	answer func(cql string, level gocql.Consistency) fakeAnswer
 }
 
-// fakeAnswer is columns and rows, or an error.
+// fakeAnswer is either columns and rows, or an error.
 type fakeAnswer struct {
 	columns []fakeColumn
 	rows    [][][]byte
@@ -88,7 +87,7 @@ func (n *fakeNode) serve(conn net.Conn) {
 		if header[0] == fakeVersion {
 			op, out = n.frame(header[4], body)
 		} else {
-			header[2], header[3] = 0, 0 // as Cassandra does, which has not read on
+			header[2], header[3] = 0, 0 // as Cassandra does, which has not read the stream id
 		}
 		frame := binary.BigEndian.AppendUint32([]byte{0x80 | fakeVersion, 0, header[2], header[3], op}, uint32(len(out)))
 		if _, err := conn.Write(append(frame, out...)); err != nil {

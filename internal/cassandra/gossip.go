@@ -12,17 +12,17 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// member is one node as the gossip of another tells of it.
+// member is one node as the gossip of another describes it.
 type member struct {
 	// id is the host id; empty while it is not known.
 	id string
 	// addr is the address among nodes, for messages.
 	addr string
-	// status is the word of its status, such as NORMAL, BOOT or LEAVING; empty for
-	// a node that has not told, because it has just started or is known from
-	// the disk of the asked node alone.
+	// status is the first word of its status, such as NORMAL, BOOT or LEAVING; empty for a node
+	// that has none, because it has just started or the asked node knows it from its own disk
+	// alone.
 	status string
-	// token is one of those that a NORMAL node owns; empty when it does not tell.
+	// token is one of the tokens of a NORMAL node; empty when gossip has none.
 	token string
 	// schema is the version of its schema, or of the last one before it went down; empty
 	// while it is not known.
@@ -45,7 +45,7 @@ func gossip(ctx context.Context, s *gocql.Session, host ring.Host) ([]member, er
 	return membersOf(rows), nil
 }
 
-// membersOf reads the rows of gossip.
+// membersOf converts the rows of gossip.
 func membersOf(rows []row) []member {
 	out := make([]member, len(rows))
 	for i, r := range rows {
@@ -61,7 +61,7 @@ func newMember(r row) member {
 	}
 	m.generation, _ = r["generation"].(int)
 	status := text(r["status_with_port"])
-	if status == "" { // told by a node of a version before 4.0
+	if status == "" { // from a node of a version before 4.0
 		status = text(r["status"])
 	}
 	status, detail, _ := strings.Cut(status, ",")
@@ -71,9 +71,9 @@ func newMember(r row) member {
 	return m
 }
 
-// restless says why the hosts of a ring may not own what the ring says, going by
-// the gossip of one node; empty when nothing speaks against it. The statuses are
-// those of VersionedValue in Cassandra's source.
+// restless returns why the hosts of a ring may not own what the ring says, judging by the gossip of
+// one node; empty when nothing suggests it. The statuses are those of VersionedValue in Cassandra's
+// source.
 func restless(r *ring.Ring, members []member) string {
 	heard := make(map[string]bool, len(members))
 	for _, m := range members {
@@ -87,7 +87,7 @@ func restless(r *ring.Ring, members []member) string {
 			case m.token != "" && !hasToken(r.Host(i), m.token):
 				return m.addr + " has moved and is not in the ring at its new place yet"
 			}
-		case "SHUTDOWN": // stopped, by an operator, and owns what it did
+		case "SHUTDOWN": // stopped by an operator; owns what it did
 		case "": // in the ring: down since the asked node started
 			if !inRing {
 				return m.addr + " is starting"

@@ -69,8 +69,8 @@ func TestAPanicReachesNoGoroutineOfTheDriver(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A refresh that panics is a failure like any other: the reason is told, and the next one
-// is tried.
+// A refresh that panics is a failure like any other: the reason is reported, and the next one is
+// tried.
 func TestAPanicOfARefreshIsTriedAgain(t *testing.T) {
 	cfg := quiet(closedPort(t))
 	incidents, out := newIncidents(t)
@@ -86,7 +86,7 @@ func TestAPanicOfARefreshIsTriedAgain(t *testing.T) {
 	assert.Contains(t, c.Status().Reason, failed.ID)
 	assert.False(t, c.Status().Ready)
 
-	// A sub-query by such a session fails with the panic, and settles.
+	// A sub-query with such a session fails with the panic, and settles.
 	settled := make(chan struct{})
 	table := testTable([]string{"id"}, nil, []string{"v"})
 	key, err := partition.NewKey([]byte("k"))

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// inLimitMemory is how long a host's refusal of an IN is remembered. An
-// operator who changes the guardrail sees the effect by then.
+// inLimitMemory is how long a host's refusal of an IN is remembered. A changed
+// guardrail takes effect by then.
 const inLimitMemory = 10 * time.Minute
 
 // inLimits remembers how many keys in one IN each host has refused. The zero
@@ -22,7 +22,7 @@ type inLimit struct {
 	until time.Time
 }
 
-// get returns the most keys a host takes in one IN, as far as is known.
+// get returns the most keys that a host accepts in one IN, as far as is known.
 func (l *inLimits) get(host string) int {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -35,7 +35,7 @@ func (l *inLimits) get(host string) int {
 	return math.MaxInt
 }
 
-// lower remembers that a host takes at most that many keys.
+// lower remembers that a host accepts at most the given number of keys.
 func (l *inLimits) lower(host string, keys int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// TestAProductOfOneColumnIsALimitOfKeys is of nodes whose in_select_cartesian_product refuses an
+// TestAProductOfOneColumnIsALimitOfKeys covers nodes whose in_select_cartesian_product refuses an
 // IN of one column, whichever column varies.
 func TestAProductOfOneColumnIsALimitOfKeys(t *testing.T) {
 	const most = 25
@@ -64,7 +64,8 @@ func TestAProductOfOneColumnIsALimitOfKeys(t *testing.T) {
 	})
 }
 
-// TestAProductOfASliceIsNoLimitOfKeys is of what a `where … in` multiplies, however few the keys.
+// TestAProductOfASliceIsNoLimitOfKeys covers a `where … in` that exceeds the product with any
+// number of keys.
 func TestAProductOfASliceIsNoLimitOfKeys(t *testing.T) {
 	table := testTable([]string{"id"}, []string{"seq"}, []string{"v"})
 	q := ask(table, "v")

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// siteTimeout bounds what is asked of one node for one purpose.
+	// siteTimeout bounds the requests to one node for one purpose.
 	siteTimeout = 5 * time.Second
 	// inspectConcurrency is how many nodes are asked at a time.
 	inspectConcurrency = 8
@@ -36,20 +36,19 @@ type inspection struct {
 	sites map[string]*site
 }
 
-// site is a session to one node and to no other, so that each answer is known to be of it.
+// site is a session to exactly one node, so that the origin of each answer is known.
 type site struct {
 	node
 	connecting sync.Once
-	// failure is why there is none, and key the configuration that decides about it.
+	// failure is why there is no session, and key the configuration to check for it.
 	failure, key string
 	// local is the node's row of system.local.
 	local row
 }
 
-// Inspect asks a cluster what package doctor looks at, with the credentials and the TLS of a
-// Cluster: the contact points, all nodes of the local datacenter, and tables. What cannot be
-// found out is left out, and where it matters the result says why; so the only error is
-// ErrConfig.
+// Inspect asks a cluster for what package doctor examines, with the credentials and TLS of a
+// Cluster: the contact points, all nodes of the local datacenter, and tables. It omits what cannot
+// be found out; where that matters, the result says why. So the only error is ErrConfig.
 func Inspect(ctx context.Context, cfg Config, questions []doctor.Question) (*doctor.Cluster, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -127,7 +126,7 @@ func (s *inspection) point(ctx context.Context, endpoint string, out *doctor.Poi
 	return first
 }
 
-// each does something for each of n things, some at a time.
+// each calls do for 0 to n-1, some at a time, and waits for all.
 func (s *inspection) each(n int, do func(i int)) {
 	var group errgroup.Group
 	group.SetLimit(inspectConcurrency)
@@ -140,14 +139,14 @@ func (s *inspection) each(n int, do func(i int)) {
 	_ = group.Wait()
 }
 
-// byAddress puts 10.0.0.9 before 10.0.0.10, where people look for it.
+// byAddress orders addresses by number: 10.0.0.9 before 10.0.0.10.
 func byAddress(a, b doctor.Node) int {
 	x, _ := netip.ParseAddrPort(a.Addr) // the zero value, before all others, for a name
 	y, _ := netip.ParseAddrPort(b.Addr)
 	return cmp.Or(x.Compare(y), strings.Compare(a.Addr, b.Addr))
 }
 
-// connect returns the site at an address, which it connects to the first time.
+// connect returns the site at an address. The first call connects to it.
 func (s *inspection) connect(ctx context.Context, addr string) *site {
 	s.mu.Lock()
 	at := s.sites[addr]
@@ -160,7 +159,7 @@ func (s *inspection) connect(ctx context.Context, addr string) *site {
 		w := &watcher{log: s.cfg.Logger, incidents: s.cfg.Incidents}
 		err := s.open(ctx, at, addr, w)
 		if refused := w.failures()[addr]; refused != nil && err != nil {
-			err = refused // the driver tells of it without its type
+			err = refused // the driver's own error has lost its type
 		}
 		if err != nil {
 			at.failure, at.key = plainCause(err), remedy(err)
@@ -178,7 +177,7 @@ func (s *inspection) open(ctx context.Context, at *site, addr string, w *watcher
 	d.RegisteredTypes = s.types
 	d.PageSize = 0
 	d.ConnectObserver = w
-	// The driver is to know of no other node.
+	// Keep the driver from looking up other nodes.
 	d.DisableInitialHostLookup = true
 	d.Events.DisableNodeStatusEvents, d.Events.DisableTopologyEvents, d.Events.DisableSchemaEvents = true, true, true
 	d.PoolConfig.HostSelectionPolicy = gocql.RoundRobinHostPolicy()
@@ -230,7 +229,7 @@ func (s *inspection) nodes(ctx context.Context, first *site, out *doctor.Cluster
 	})
 }
 
-// ask finds out about one node.
+// ask fills in what one node says of itself.
 func (s *inspection) ask(ctx context.Context, n *doctor.Node) {
 	n.Asked = true
 	at := s.connect(ctx, n.Addr)
@@ -277,8 +276,8 @@ func (at *site) nodeLocal(ctx context.Context, release string) doctor.Consent {
 	return doctor.Unknown
 }
 
-// ahead returns by how much a clock that showed moment, to the millisecond, at some time between
-// before and after is ahead at least.
+// ahead returns by how much a clock is ahead at least, negative if it is behind. It showed moment,
+// truncated to milliseconds, at some time between before and after.
 func ahead(moment, before, after time.Time) time.Duration {
 	switch {
 	case moment.After(after):
@@ -289,13 +288,13 @@ func ahead(moment, before, after time.Time) time.Duration {
 	return 0
 }
 
-// denied reports whether the role may not read something.
+// denied reports whether the role lacks a permission.
 func denied(err error) bool {
 	answer, ok := errors.AsType[gocql.RequestError](err)
 	return ok && answer.Code() == gocql.ErrCodeUnauthorized
 }
 
-// gossip finds out whether ownership is at rest, from any node that is connected to.
+// gossip finds out whether ownership is at rest, from the first connected node that answers.
 func (s *inspection) gossip(ctx context.Context, out *doctor.Cluster) {
 	r, err := ring.New(ring.Topology{Hosts: hostsOf(out)})
 	if err != nil {
@@ -330,7 +329,7 @@ func hostsOf(c *doctor.Cluster) []ring.Host {
 	return out
 }
 
-// tables reads the schema and looks at the tables that are asked for.
+// tables reads the schema and examines the tables of the questions.
 func (s *inspection) tables(ctx context.Context, first *site, questions []doctor.Question, out *doctor.Cluster) {
 	reading, cancel := context.WithTimeout(ctx, definitionsTimeout)
 	d, err := first.readDefinitions(reading)
@@ -355,7 +354,7 @@ func (s *inspection) tables(ctx context.Context, first *site, questions []doctor
 		}
 	}
 	slices.Sort(out.Names)
-	// An error has been told of as RingFailure; then there are no replicas to ask.
+	// An error is in RingFailure already; then there are no replicas to ask.
 	r, _ := ring.New(ring.Topology{Hosts: hostsOf(out), Keyspaces: out.Keyspaces, LocalDC: out.LocalDC})
 	out.Tables = make([]doctor.Table, len(questions))
 	for i, q := range questions {

@@ -15,7 +15,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// table looks at one table: what nodes have counted, whether it can be read, and how long a
+// table examines one table: the statistics of the nodes, whether it can be read, and how long a
 // lookup of one of its keys takes at each replica.
 func (s *inspection) table(ctx context.Context, first *site, r *ring.Ring, q doctor.Question, out *doctor.Table) {
 	asking, cancel := context.WithTimeout(ctx, siteTimeout)
@@ -60,8 +60,8 @@ func (s *inspection) table(ctx context.Context, first *site, r *ring.Ring, q doc
 	}
 }
 
-// meanBytes returns the mean size of a partition by the estimates of the node, 0 when it has
-// none: they are of what it has on disk, and some minutes old.
+// meanBytes returns the mean size of a partition in bytes by the estimates of the node, 0 when it
+// has none. They cover what it has on disk, and are some minutes old.
 func (at *site) meanBytes(ctx context.Context, q doctor.Question) int64 {
 	rows, err := at.rows(ctx, "SELECT mean_partition_size, partitions_count FROM system.size_estimates WHERE keyspace_name = ? AND table_name = ?", q.Keyspace, q.Table)
 	if err != nil {
@@ -70,7 +70,7 @@ func (at *site) meanBytes(ctx context.Context, q doctor.Question) int64 {
 	return meanOf(rows)
 }
 
-// meanOf returns the mean over the ranges of an estimate, each weighed by its partitions.
+// meanOf returns the mean over the ranges of an estimate, each weighted by its partitions.
 func meanOf(rows []row) int64 {
 	var total, partitions int64
 	for _, r := range rows {
@@ -85,8 +85,7 @@ func meanOf(rows []row) int64 {
 	return total / partitions
 }
 
-// mostRows returns the most rows that a read of the table has returned at the node, 0 when it
-// does not tell.
+// mostRows returns the most rows that a read of the table has returned at the node, 0 when unknown.
 func (at *site) mostRows(ctx context.Context, q doctor.Question) (int64, error) {
 	rows, err := at.rows(ctx, "SELECT * FROM system_views.rows_per_read WHERE keyspace_name = ? AND table_name = ?", q.Keyspace, q.Table)
 	if err != nil || len(rows) != 1 {
@@ -118,8 +117,8 @@ func (at *site) anyKey(ctx context.Context, t *schema.Table) (*partition.Key, er
 	return &key, nil
 }
 
-// timed returns how long a statement takes that the node has prepared and answered before: the
-// least of three times.
+// timed returns the least of three times that a statement takes at the node, after a first run that
+// prepares it.
 func (at *site) timed(ctx context.Context, text string, args []any) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, siteTimeout)
 	defer cancel()

@@ -43,13 +43,13 @@ func TestAnInspectionTellsWhyNobodyAnswers(t *testing.T) {
 // fakeCluster is two nodes of one datacenter.
 type fakeCluster struct {
 	nodes [2]fakeNode
-	// release is their version, empty for 5.0.9.
+	// release is the version of both, empty for 5.0.9.
 	release string
-	// refuses has the codes of errors by a part of the statement that they answer.
+	// refuses maps parts of statements to the codes of the errors that answer them.
 	refuses map[string]int
-	// schema returns the version that a node says its schema has; nil for always the same.
+	// schema returns the version of the schema that a node reports; nil for always the same.
 	schema func() int
-	// token returns that of the second node; nil for always the same.
+	// token returns the token of the second node; nil for always the same.
 	token func() string
 	// late is by how much the clock of the second node is behind.
 	late time.Duration
@@ -63,7 +63,7 @@ func (c *fakeCluster) start(t *testing.T) {
 	}
 }
 
-// answer is that of one of the nodes; the second refuses NODE_LOCAL.
+// answer returns what one of the nodes answers; the second refuses NODE_LOCAL.
 func (c *fakeCluster) answer(i int, cql string, level gocql.Consistency) fakeAnswer {
 	for part, code := range c.refuses {
 		if strings.Contains(cql, part) {
@@ -115,7 +115,7 @@ func (c *fakeCluster) answer(i int, cql string, level gocql.Consistency) fakeAns
 	return fakeAnswer{} // views and types
 }
 
-// hosts is what nodes tell of themselves and of others.
+// hosts returns what nodes say of themselves and of others.
 func (c *fakeCluster) hosts(prefix string, i int) fakeAnswer {
 	_, port, _ := net.SplitHostPort(c.nodes[i].addr)
 	number, _ := strconv.Atoi(port)
@@ -136,10 +136,10 @@ func (c *fakeCluster) hosts(prefix string, i int) fakeAnswer {
 
 func hostID(i int) []byte { return append(make([]byte, 15), byte(i+1)) }
 
-// integer is an integer of that many bytes.
+// integer serializes an integer in size bytes.
 func integer(size int, v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v))[8-size:] }
 
-// textCollection serializes texts, so many for each entry.
+// textCollection serializes texts, per for each entry.
 func textCollection(per int, words ...string) []byte {
 	out := integer(4, int64(len(words)/per))
 	for _, w := range words {
@@ -148,7 +148,7 @@ func textCollection(per int, words ...string) []byte {
 	return out
 }
 
-// textRows is an answer of texts: the names of its columns and its rows, in words.
+// textRows returns an answer of texts. Words in names are the columns, words in a row its cells.
 func textRows(names string, rows ...string) (a fakeAnswer) {
 	for name := range strings.FieldsSeq(names) {
 		a.columns = append(a.columns, fakeColumn{name, fakeText})

@@ -17,7 +17,7 @@ import (
 // must be configured.
 func (c *Cluster) ReplaceSession(ctx context.Context) error { return c.replace(ctx) }
 
-// NodeLocalCounts are those of nodeLocalReads.
+// NodeLocalCounts are the counters of nodeLocalReads.
 type NodeLocalCounts struct{ Passed, Withheld, Reasked, Confirmed, Contradicted uint64 }
 
 // NodeLocalCounts returns what became of reads that wanted NODE_LOCAL.
@@ -32,8 +32,8 @@ func (c *Cluster) NodeLocalCounts() NodeLocalCounts {
 // NodeLocalAllows reports whether a sub-query would go at NODE_LOCAL now.
 func (c *Cluster) NodeLocalAllows(q *executor.SubQuery) bool { return c.nodeLocal.policy.allows(q) }
 
-// NodeLocalUnsafe has all hosts asked at NODE_LOCAL, at any time, and with trusting no key
-// asked for again, until safe is called. No read may be in-flight at either.
+// NodeLocalUnsafe makes reads at NODE_LOCAL go to all hosts at any time, until safe is called. If
+// trusting, keys without rows are not read again. No read may be in-flight at either call.
 func (c *Cluster) NodeLocalUnsafe(trusting bool) (safe func()) {
 	n := c.nodeLocal
 	n.policy.allows = func(*executor.SubQuery) bool { return true }
@@ -56,5 +56,5 @@ func (c *Cluster) Prepared(ctx context.Context, host ring.Host, table string) (i
 	return n, err
 }
 
-// WholeReads is how many sub-queries read all columns.
+// WholeReads returns how many sub-queries have read all columns.
 func (c *Cluster) WholeReads() uint64 { return c.columnSets.whole.Load() }

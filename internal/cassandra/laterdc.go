@@ -9,8 +9,8 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// hostFilter has the driver connect to the hosts of the local datacenter and of those to fail
-// over to; nil, to all, while the local one is not known.
+// hostFilter restricts the driver to the hosts of the local datacenter and of those to fail over
+// to. It is nil, for all hosts, while the local one is not known.
 func (c Config) hostFilter(local string) gocql.HostFilter {
 	if local == "" {
 		return nil
@@ -21,12 +21,12 @@ func (c Config) hostFilter(local string) gocql.HostFilter {
 // asks reports whether hosts of a datacenter are asked.
 func (c Config) asks(local, dc string) bool { return dc == local || slices.Contains(c.LaterDCs, dc) }
 
-// askedLater is how many of the nodes that a refresh asks are kept for datacenters to fail over
-// to: if all of the local one are frozen, each takes a viewTimeout.
+// askedLater is how many of the maxAsked nodes of a refresh are reserved for datacenters to fail
+// over to: if all local nodes are frozen, each costs a viewTimeout.
 const askedLater = 2
 
-// nodes returns the nodes that can be asked: those of the local datacenter in random order,
-// and among the first maxAsked some of the datacenters to fail over to.
+// nodes returns the nodes that a refresh can ask: those of the local datacenter in random order,
+// with up to askedLater of the others among the first maxAsked.
 func (c *Cluster) nodes() []node {
 	s := c.session.Load()
 	dc := c.keeper.localDC(c.cfg)

@@ -13,8 +13,8 @@ import (
 // errLocalDC means that the local datacenter must be configured.
 var errLocalDC = errors.New("the contact points are not in one datacenter; set cassandra.local_dc")
 
-// findLocalDC finds the datacenter of the contact points, where none is
-// configured.
+// findLocalDC finds the local datacenter, which is that of the contact points, if
+// none is configured.
 func (c *Cluster) findLocalDC(ctx context.Context) error {
 	if c.keeper.localDC(c.cfg) != "" {
 		return nil
@@ -54,8 +54,8 @@ func (c *Cluster) resolve(ctx context.Context) map[netip.Addr]bool {
 		if err != nil {
 			continue
 		}
-		// An error is a name that does not resolve now; the other contact points
-		// are enough then.
+		// An error means a name that does not resolve now; the other contact
+		// points suffice.
 		addrs, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 		for _, a := range addrs {
 			out[a.Unmap()] = true

@@ -7,9 +7,9 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// driverLogger hands the driver's messages, errors included, to slog for
-// debugging. They come every second for a host that is down; what they mean is
-// said once by this package and by those who decide on it.
+// driverLogger logs the driver's messages, errors included, at debug level. For a
+// host that is down they come every second; this package and its callers log once
+// what they mean.
 type driverLogger struct{ log *slog.Logger }
 
 // Error implements gocql.StructuredLogger.

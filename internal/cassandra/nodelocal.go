@@ -22,21 +22,21 @@ import (
 // and asks nobody, whether or not it owns the key.
 const NodeLocal = "NODE_LOCAL"
 
-// levelNodeLocal is NODE_LOCAL in the native protocol; the driver has no name for
-// it, and writes any level as the two bytes it is.
+// levelNodeLocal is the code of NODE_LOCAL in the native protocol. The driver has no name for it,
+// but sends any level as its two bytes.
 const levelNodeLocal gocql.Consistency = 0x0B
 
-// nodeLocal decides whether a read that wants NODE_LOCAL may have it. Whatever
-// is uncertain is read at LOCAL_ONE.
+// nodeLocal decides whether a read that asks for NODE_LOCAL may use that level. In doubt it goes at
+// LOCAL_ONE.
 type nodeLocal struct {
 	cluster nodeLocalCluster
 	log     *slog.Logger
 	policy  nodeLocalPolicy
 	reads   nodeLocalReads
-	// incidents takes panics.
+	// incidents records panics.
 	incidents *incident.Log
 
-	// gate is what reads look at; nil when none may be at NODE_LOCAL.
+	// gate is the gate that reads must pass; nil when none may be at NODE_LOCAL.
 	gate atomic.Pointer[gate]
 	// closed is why the gate is closed, empty while it is open; nil before the first look.
 	closed atomic.Pointer[string]
@@ -48,39 +48,39 @@ type nodeLocal struct {
 	// unrest is the last sign that ownership is changing.
 	unrest unrest
 
-	// watched is touched by the goroutine of watch alone.
+	// watched is used only by the goroutine of watch.
 	watched watched
 }
 
-// nodeLocalCluster is what nodeLocal needs of the cluster.
+// nodeLocalCluster is what nodeLocal needs of a cluster.
 type nodeLocalCluster struct {
-	// ring is the snapshot that serves, nil before the first.
+	// ring returns the snapshot that serves, nil before the first.
 	ring func() *ring.Ring
-	// refreshed is when the refresh began that last found the ring right.
+	// refreshed returns when the last refresh began that found the ring right.
 	refreshed func() time.Time
-	// version is that of the schema that serves, empty when it is not known.
+	// version returns the version of the schema that serves, empty when it is not known.
 	version func() string
-	// refresh asks for a refresh soon.
+	// refresh requests a refresh soon.
 	refresh func()
 	// gossip returns what a host has heard of all nodes.
 	gossip func(context.Context, ring.Host) ([]member, error)
 	// probe reads something cheap from a host at NODE_LOCAL.
 	probe func(context.Context, ring.Host) error
-	// direct reports whether a host is set up to answer at LOCAL_ONE from its own disk; nil
-	// when nobody needs to know.
+	// direct reports whether the settings of a host make it answer at LOCAL_ONE from its own disk;
+	// nil when nobody needs to know.
 	direct func(context.Context, ring.Host) (bool, error)
 }
 
-// nodeLocalPolicy is what keeps reads at NODE_LOCAL from wrong answers.
+// nodeLocalPolicy protects reads at NODE_LOCAL from wrong answers.
 type nodeLocalPolicy struct {
 	// allows reports whether the host of a sub-query may be asked at NODE_LOCAL now.
 	allows func(*executor.SubQuery) bool
-	// confirms reports whether a key with that status is asked for again at LOCAL_ONE.
+	// confirms reports whether a key with that status is read again at LOCAL_ONE.
 	confirms func(partition.Status) bool
 }
 
-// safePolicy asks hosts that the gate lets pass, and confirms what they do not have: a host
-// that does not own a key has no row of it either.
+// safePolicy allows hosts that the gate lets pass, and confirms keys without rows: a host that does
+// not own a key has no row of it either.
 func (n *nodeLocal) safePolicy() nodeLocalPolicy {
 	return nodeLocalPolicy{allows: n.letsPass, confirms: func(s partition.Status) bool { return s == partition.NotFound }}
 }
@@ -91,16 +91,16 @@ type gate struct {
 	ring *ring.Ring
 	// hosts are the ids of the hosts that allow NODE_LOCAL.
 	hosts map[string]struct{}
-	// own and direct mark, by index in the ring, the hosts that answer from their own disk
-	// alone: at NODE_LOCAL, and also at LOCAL_ONE where the table has no speculation. A nil
-	// one marks none.
+	// own and direct mark, by index in the ring, the hosts that answer from their own disk alone:
+	// own those that do so at NODE_LOCAL, direct those that do so at NODE_LOCAL or, for tables
+	// without speculation, at LOCAL_ONE. A nil slice marks none.
 	own, direct []bool
-	// until is when it closes by itself, should nobody do it.
+	// until is when the gate expires.
 	until time.Time
 }
 
-// unrest is a sign that ownership is changing, counted so that a sign which comes
-// while the cluster is looked at is not overlooked.
+// unrest is a sign that ownership is changing. The count reveals a sign that comes while the
+// cluster is being surveyed.
 type unrest struct {
 	count  uint64
 	at     time.Time
@@ -136,7 +136,7 @@ func (n *nodeLocal) passage(r *ring.Ring) *gate {
 	return g
 }
 
-// disturb closes the gate until ownership has been at rest for a while.
+// disturb closes the gate until ownership has been at rest for restPeriod.
 func (n *nodeLocal) disturb(reason string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -144,7 +144,7 @@ func (n *nodeLocal) disturb(reason string) {
 	n.gate.Store(nil)
 }
 
-// open opens the gate unless there is another sign of unrest than the one given.
+// open opens the gate unless a sign of unrest has come after last.
 func (n *nodeLocal) open(r *ring.Ring, last unrest) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -154,7 +154,7 @@ func (n *nodeLocal) open(r *ring.Ring, last unrest) {
 	n.gate.Store(n.newGate(r, time.Now().Add(gateLease)))
 }
 
-// newGate returns a gate by what is known of the hosts. The caller holds mu.
+// newGate returns a gate from what is known of the hosts. The caller holds mu.
 func (n *nodeLocal) newGate(r *ring.Ring, until time.Time) *gate {
 	g := &gate{ring: r, hosts: make(map[string]struct{}), until: until}
 	for id, h := range n.hosts {
@@ -173,7 +173,7 @@ func (n *nodeLocal) newGate(r *ring.Ring, until time.Time) *gate {
 	return g
 }
 
-// marked marks a host of a ring.
+// marked marks a host of a ring, and allocates nil hosts.
 func marked(hosts []bool, r *ring.Ring, i ring.HostIndex) []bool {
 	if hosts == nil {
 		hosts = make([]bool, r.Len())
@@ -189,7 +189,7 @@ func (n *nodeLocal) close() {
 	n.gate.Store(nil)
 }
 
-// refuse takes a host that refused a read at NODE_LOCAL out of the gate at once.
+// refuse removes a host that refused a read at NODE_LOCAL from the gate at once.
 func (n *nodeLocal) refuse(host ring.Host) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -204,7 +204,7 @@ func (n *nodeLocal) refuse(host ring.Host) {
 	}
 }
 
-// wake has the watch look at once.
+// wake makes the watch look at once.
 func (n *nodeLocal) wake() {
 	select {
 	case n.woken <- struct{}{}:
@@ -243,11 +243,11 @@ func (n *nodeLocal) host(h ring.Host) *localHost {
 	return l
 }
 
-// refusal is which hosts refuse NODE_LOCAL.
+// refusal tells which hosts refuse NODE_LOCAL.
 type refusal struct {
 	hosts            []string
 	allowed, unknown int
-	// direct is how many of the hosts that refuse answer directly.
+	// direct counts the refusing hosts that answer directly.
 	direct int
 }
 
@@ -272,8 +272,8 @@ func (n *nodeLocal) refusal() refusal {
 	return out
 }
 
-// refusesNodeLocal reports whether an error says that the node does not answer
-// at NODE_LOCAL: it is not started with the option, or it does not know the level.
+// refusesNodeLocal reports whether an error says that the node does not answer at NODE_LOCAL: it
+// was not started with the option, or does not know the level.
 func refusesNodeLocal(err error) bool {
 	answer, ok := errors.AsType[gocql.RequestError](err)
 	if !ok {
@@ -288,10 +288,10 @@ func refusesNodeLocal(err error) bool {
 	return false
 }
 
-// reasked reports whether keys that failed at NODE_LOCAL are asked for at LOCAL_ONE.
-// It skips the part of the server that turns the failures of a partition, such as
-// too many tombstones, into read failures; they come as server errors. A node that
-// refuses work is left alone.
+// reasked reports whether keys that failed at NODE_LOCAL are read again at LOCAL_ONE. At NODE_LOCAL
+// a node skips the code that turns the failures of a partition, such as too many tombstones, into
+// read failures; they come as server errors. A node that refuses work because of overload is not
+// asked again.
 func reasked(err error) bool {
 	answer, ok := errors.AsType[gocql.RequestError](err)
 	if !ok {

@@ -11,17 +11,17 @@ import (
 
 // nodeLocalReads counts what became of reads that wanted NODE_LOCAL.
 type nodeLocalReads struct {
-	// passed and withheld count sub-queries that went at NODE_LOCAL, and at
-	// LOCAL_ONE because that was not safe or not allowed.
+	// passed counts sub-queries sent at NODE_LOCAL, withheld those sent at LOCAL_ONE because that
+	// was not safe or not allowed.
 	passed, withheld atomic.Uint64
 	// reasked counts statements that failed at NODE_LOCAL and were asked again.
 	reasked atomic.Uint64
-	// confirmed and contradicted count keys without rows at NODE_LOCAL, which
-	// LOCAL_ONE did not find either, or did find.
+	// confirmed and contradicted count keys without rows at NODE_LOCAL: LOCAL_ONE did not find them
+	// either, or did find them.
 	confirmed, contradicted atomic.Uint64
 }
 
-// begin reports whether a sub-query goes at NODE_LOCAL, and counts it.
+// begin reports whether a sub-query is sent at NODE_LOCAL, and counts it.
 func (n *nodeLocal) begin(q *executor.SubQuery) bool {
 	if n.policy.allows(q) {
 		n.reads.passed.Add(1)
@@ -31,13 +31,13 @@ func (n *nodeLocal) begin(q *executor.SubQuery) bool {
 	return false
 }
 
-// partNodeLocal asks for the keys of one part at NODE_LOCAL, and at LOCAL_ONE for
-// those that it leaves open: all of them after an error, otherwise those without
-// rows, because a host that does not own a key has none either.
+// partNodeLocal reads the keys of one part at NODE_LOCAL, and then at LOCAL_ONE those that are
+// still open: all of them after an error, otherwise those without rows, because a host that does
+// not own a key has none either.
 //
-// A statement that comes in pages goes at LOCAL_ONE: between two pages the host
-// may cease to own the partition, and the rest of it would be missing. So do the statements
-// for rows behind a cursor.
+// A statement that comes in pages is sent at LOCAL_ONE: between two pages the host may cease to own
+// the partition, and the rest of it would be missing. So are the statements for rows after a
+// cursor.
 func (r *reading) partNodeLocal(ctx context.Context, p span) error {
 	if r.page(p) > 0 || r.Keys[p.from].Cursor() != nil {
 		return r.part(ctx, p)
@@ -56,9 +56,8 @@ func (r *reading) partNodeLocal(ctx context.Context, p span) error {
 	return r.part(ctx, p)
 }
 
-// confirm asks again, at LOCAL_ONE, for the keys of a part that are not found, and for those
-// that the limit of its statement has cut off. The error is that of a part of which nothing
-// was found.
+// confirm reads again, at LOCAL_ONE, the keys of a part that were not found, and those that the
+// LIMIT of its statement has cut off. It returns an error only if these are all keys of the part.
 func (r *reading) confirm(ctx context.Context, p span) error {
 	if !r.local.policy.confirms(partition.NotFound) {
 		return r.complete(ctx, p)
@@ -80,7 +79,7 @@ func (r *reading) confirm(ctx context.Context, p span) error {
 			r.local.reads.confirmed.Add(1)
 		case partition.Found:
 			r.local.reads.contradicted.Add(1)
-		default: // what is lost says nothing
+		default: // a lost key is neither
 		}
 	}
 	return nil

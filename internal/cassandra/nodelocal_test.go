@@ -278,7 +278,7 @@ func TestNodeLocalWaitsForTheRingOfAMove(t *testing.T) {
 	})
 }
 
-// versioned has members tell the versions of their schemas.
+// versioned sets the versions of the schemas of members.
 func versioned(versions ...string) []member {
 	m := members(len(versions))
 	for i, v := range versions {
@@ -307,7 +307,8 @@ func TestNodeLocalWaitsForTheSchemaOfAllHosts(t *testing.T) {
 	})
 }
 
-// A host that is down keeps the schema that it had; versions of Cassandra have others.
+// A host that is down keeps the schema that it had, and other versions of
+// Cassandra compute other versions of the schema.
 func TestNodeLocalWaitsNotForEverForASchema(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeNodes(t, 3)

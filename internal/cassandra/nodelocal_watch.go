@@ -15,44 +15,44 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// How the watch over NODE_LOCAL is paced. A node that joins, leaves or moves
-// says so in gossip for at least Cassandra's ring delay, 30 s, before ownership
-// changes; lookInterval and gateLease must stay well below that.
+// The pace of the watch over NODE_LOCAL. A node that joins, leaves or moves announces that in
+// gossip for at least Cassandra's ring delay, 30 s, before ownership changes; lookInterval and
+// gateLease must stay well below that.
 const (
 	// lookInterval is the pause between two looks at gossip, ±10 %.
 	lookInterval = 5 * time.Second
-	// lookTimeout bounds what is asked of one host.
+	// lookTimeout bounds the requests to one host.
 	lookTimeout = 2 * time.Second
-	// gateLease is how long a look holds.
+	// gateLease is how long the gate stays open after a look.
 	gateLease = 15 * time.Second
 	// restPeriod is how long ownership must have been at rest: the time that the
 	// slowest node may take to hear that a change is over.
 	restPeriod = 10 * time.Second
-	// schemaPatience is how long a host with another schema than the one that serves is waited
-	// for. One that runs and has missed a change asks for it after a minute.
+	// schemaPatience is how long to wait for a host whose schema is not the one that serves. A
+	// running host that has missed a change asks for it after a minute.
 	schemaPatience = 3 * time.Minute
 	// probeInterval is how often a host is asked again whether it allows
 	// NODE_LOCAL when nothing says that it has been restarted.
 	probeInterval = time.Minute
-	// opinions is how many hosts must say that ownership is at rest, and
-	// maxOpinions how many are asked for it.
+	// opinions is how many hosts must say that ownership is at rest, and maxOpinions how many are
+	// asked at most.
 	opinions, maxOpinions = 2, 4
 	// probeConcurrency is the most probes in-flight.
 	probeConcurrency = 8
 )
 
-// watched is what one look leaves to the next.
+// watched is the state that one look passes to the next.
 type watched struct {
 	ring *ring.Ring
-	// told is the last reason told for a closed gate, empty for an open one;
-	// refused are the hosts last told to refuse.
+	// told is the reason last logged for a closed gate, empty for an open one; refused are the
+	// hosts last logged as refusing.
 	told, refused string
-	// apart are the hosts, by id, that had another schema than the one that serves.
+	// apart are the hosts, by id, whose schema was not the one that serves.
 	apart map[string]apart
 }
 
-// apart is another schema than the one that serves, as a process of a host has it, and since when
-// it was seen.
+// apart is a schema other than the one that serves, as one process of a host has it, and since when
+// it has been seen.
 type apart struct {
 	schema     string
 	generation int
@@ -73,8 +73,8 @@ func (n *nodeLocal) watch(ctx context.Context) {
 	n.close()
 }
 
-// look opens or closes the gate by what the cluster tells, and returns when to
-// look again.
+// look opens or closes the gate by the state of the cluster, and returns the pause until the next
+// look.
 func (n *nodeLocal) look(ctx context.Context) time.Duration {
 	r := n.cluster.ring()
 	if r == nil {
@@ -106,7 +106,7 @@ func (n *nodeLocal) look(ctx context.Context) time.Duration {
 	case since < restPeriod:
 		n.tell(slog.LevelInfo, last.reason)
 		return min(jitter(lookInterval), restPeriod-since)
-	case n.cluster.refreshed().Before(last.at.Add(restPeriod)): // a node asked before may not have heard
+	case n.cluster.refreshed().Before(last.at.Add(restPeriod)): // before that, a node may not have heard of the change
 		n.close()
 		n.cluster.refresh()
 		return time.Second
@@ -123,7 +123,7 @@ func (n *nodeLocal) lastUnrest() unrest {
 	return n.unrest
 }
 
-// localHosts returns the hosts that reads are sent to.
+// localHosts returns the hosts of the local datacenter that own tokens.
 func localHosts(r *ring.Ring) []ring.Host {
 	var out []ring.Host
 	for _, h := range r.Hosts() {
@@ -145,8 +145,8 @@ func (n *nodeLocal) forget(r *ring.Ring) {
 	}
 }
 
-// survey asks hosts, in random order, whether ownership is at rest, and returns
-// why not. An error means that too few of them could tell.
+// survey asks hosts, in random order, whether ownership is at rest, and returns why not. An error
+// means that too few of them have answered.
 func (n *nodeLocal) survey(ctx context.Context, r *ring.Ring, hosts []ring.Host) (string, error) {
 	want := min(opinions, len(hosts))
 	var errs []error
@@ -176,15 +176,15 @@ func (n *nodeLocal) survey(ctx context.Context, r *ring.Ring, hosts []ring.Host)
 	return "", nil
 }
 
-// divided says why the replication that serves may not be that of all hosts of a ring, going by the
-// gossip of one node: ALTER KEYSPACE moves ownership, and is seen by nothing but the version of the
-// schema. Those that keep another one, because they are down or of another version of Cassandra,
-// are waited for until schemaPatience has passed.
+// divided returns why the replication that serves may not be that of all hosts of a ring, judging
+// by the gossip of one node: ALTER KEYSPACE moves ownership, and only the version of the schema
+// shows it. Hosts that keep another version, because they are down or run another version of
+// Cassandra, are waited for until schemaPatience has passed.
 func (n *nodeLocal) divided(r *ring.Ring, members []member) (reason string) {
 	version := n.cluster.version()
 	for _, m := range members {
 		if _, ok := r.Index(m.id); !ok || m.status != "NORMAL" || m.schema == "" || version == "" {
-			continue // which says nothing
+			continue // nothing to compare
 		}
 		if m.schema == version {
 			delete(n.watched.apart, m.id)
@@ -214,7 +214,7 @@ func explainGossip(err error) error {
 	return err
 }
 
-// restarted finds the hosts whose process is not the one that was probed.
+// restarted forgets the verdict on hosts whose process is not the one that was probed.
 func (n *nodeLocal) restarted(members []member) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -231,8 +231,7 @@ func (n *nodeLocal) restarted(members []member) {
 	}
 }
 
-// probe asks the hosts whose answer is not known, or old, whether they allow
-// NODE_LOCAL.
+// probe asks the hosts whose verdict is unknown or old whether they allow NODE_LOCAL.
 func (n *nodeLocal) probe(ctx context.Context, hosts []ring.Host) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, probeConcurrency)
@@ -267,8 +266,8 @@ func (n *nodeLocal) due(host ring.Host) bool {
 	return h.verdict == localUnknown || time.Since(h.probed) >= probeInterval
 }
 
-// judge takes the answer of a probe, and whether the host answers directly. An answer that
-// says nothing about NODE_LOCAL leaves what was known.
+// judge records the answer to a probe, and whether the host answers directly. An error that says
+// nothing about NODE_LOCAL changes nothing.
 func (n *nodeLocal) judge(host ring.Host, err error, direct bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -287,7 +286,7 @@ func (n *nodeLocal) judge(host ring.Host, err error, direct bool) {
 // allowNodeLocal is what to do about hosts that refuse.
 const allowNodeLocal = "start the nodes with -Dcassandra.enable_nodelocal_queries=true"
 
-// tellRefusal logs which hosts refuse NODE_LOCAL when that has changed.
+// tellRefusal logs which hosts refuse NODE_LOCAL if that has changed.
 func (n *nodeLocal) tellRefusal() {
 	now := n.refusal()
 	hosts := strings.Join(now.hosts, ", ")
@@ -308,7 +307,7 @@ func (n *nodeLocal) tellRefusal() {
 }
 
 // tell logs why hosts are not asked for their own data, at NODE_LOCAL or for quorum_reads:
-// replicas, or that they are when the reason is empty; once for each change.
+// replicas. An empty reason means that they are. It logs changes only.
 func (n *nodeLocal) tell(level slog.Level, reason string) {
 	if reason == n.watched.told {
 		return

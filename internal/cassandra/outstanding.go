@@ -10,27 +10,25 @@ import (
 	"github.com/qosproxy/qosproxy/internal/incident"
 )
 
-// settleLimit is when a request counts as over although nobody said so. The
-// driver says nothing when it closes a connection by its own decision (a host
-// has left the cluster), and may say nothing when an answer and the end of the
-// connection cross. By then a Cassandra with default timeouts has long dropped
-// the work.
+// settleLimit is after how long a request that nobody waits for counts as over although the driver
+// has not said so. The driver says nothing when it closes a connection itself (a host has left the
+// cluster), and may say nothing when an answer and the end of the connection cross. By then a
+// Cassandra with default timeouts has long dropped the work.
 const settleLimit = 60 * time.Second
 
-// outstanding is one sub-query until every request of it has been answered or lost.
+// outstanding tracks a sub-query until every request of it has been answered or lost.
 type outstanding struct {
 	open    atomic.Int32
 	settled func()
 	// lost is called before settled if some request was lost, or none was sent; nil for nothing.
 	lost          func()
 	sent, anyLost atomic.Bool
-	// incidents takes panics; broken is the first, which ends the sub-query whole.
+	// incidents records panics; broken is the first, which fails the whole sub-query.
 	incidents *incident.Log
 	broken    atomic.Pointer[incident.Error]
 }
 
-// newOutstanding returns one that the caller holds; settled is called once, by
-// whoever releases it last.
+// newOutstanding returns one that the caller holds. The last release calls settled, once.
 func newOutstanding(settled func(), incidents *incident.Log) *outstanding {
 	o := &outstanding{settled: settled, incidents: incidents}
 	o.open.Store(1)
@@ -53,8 +51,8 @@ func (o *outstanding) settle() {
 	o.settled()
 }
 
-// run does a part of the sub-query, in whatever goroutine. Once a part has panicked the
-// sub-query has failed with it, also for what other parts have read.
+// run runs a part of the sub-query, in any goroutine. Once a part has panicked, it returns that
+// incident for all parts, even for those that have succeeded.
 func (o *outstanding) run(ctx context.Context, part func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -67,9 +65,9 @@ func (o *outstanding) run(ctx context.Context, part func() error) (err error) {
 	return part()
 }
 
-// stream is one request of a sub-query as the driver's streams see it: a context
-// that the driver hands to streamObserver, which tells the request by it. The
-// requests for further pages use the same stream, one after the other.
+// stream is one request of a sub-query, and its context: the driver hands it to streamObserver,
+// which identifies the request by it. The requests for further pages use the same stream, one after
+// the other.
 type stream struct {
 	context.Context //nolint:containedctx // it is one: the driver is handed it as such
 	outstanding     *outstanding
@@ -115,9 +113,8 @@ func (s *stream) end(lost bool) {
 	s.outstanding.release()
 }
 
-// leave says that nobody waits for the request any more; err is how it ended
-// for whoever did. A request that is still on its way keeps its sub-query
-// outstanding.
+// leave is called when nobody waits for the request any more; err is what the reader got of it. A
+// request without an answer keeps its sub-query outstanding, up to settleLimit.
 func (s *stream) leave(err error) {
 	if !s.waiting.Load() {
 		return
@@ -133,7 +130,7 @@ func (s *stream) leave(err error) {
 	}
 }
 
-// streamObserver tells the driver's streams of reads from its own.
+// streamObserver tells the driver's requests for reads from its own.
 type streamObserver struct{}
 
 // StreamContext returns the stream of a read, or nil for the driver's own

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// settleCount returns a sub-query and the number of times it has settled.
+// settleCount returns an outstanding and the number of times it has settled.
 func settleCount() (*outstanding, *int) {
 	n := 0
 	return newOutstanding(func() { n++ }, nil), &n

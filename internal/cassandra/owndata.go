@@ -14,15 +14,15 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Why a host was not asked for its own data, or what it said is not that.
+// Why a host was not asked for its own data, or why its answer may not be that.
 var (
 	errMoving  = &executor.ReadError{Reason: executor.ReasonRing, Err: errors.New("ownership is not known to be at rest")}
 	errRefuses = &executor.ReadError{Reason: executor.ReasonRefused, Err: errors.New("the host cannot be made to answer from its own disk")}
 	errLarge   = &executor.ReadError{Reason: executor.ReasonSize, Err: errors.New("the rows may need several pages")}
 )
 
-// OwnData returns which hosts of a ring may be asked for their own data of a table, by index;
-// nil and why when none may. The slice must not be changed.
+// OwnData returns which hosts of a ring may be asked for their own data of a table, by index, or
+// nil and the reason when none may. The slice must not be changed.
 func (c *Cluster) OwnData(r *ring.Ring, t *schema.Table) ([]bool, quorum.Outcome) {
 	if c.nodeLocal == nil {
 		return nil, quorum.Refused
@@ -30,8 +30,8 @@ func (c *Cluster) OwnData(r *ring.Ring, t *schema.Table) ([]bool, quorum.Outcome
 	return c.nodeLocal.ownData(r, t)
 }
 
-// OwnDataClosed returns why no host is asked for its own data, for people; empty when hosts
-// are, as far as they allow it.
+// OwnDataClosed returns a text that says why no host is asked for its own data; empty when hosts
+// that allow it are asked.
 func (c *Cluster) OwnDataClosed() string {
 	if c.nodeLocal == nil {
 		return "it needs a restart of the proxy"
@@ -59,8 +59,8 @@ func (n *nodeLocal) ownData(r *ring.Ring, t *schema.Table) ([]bool, quorum.Outco
 	return nil, quorum.Refused
 }
 
-// answering marks the hosts that answer for a table from their own disk alone, by index; nil
-// for none.
+// answering returns which hosts answer for a table from their own disk alone, by index; nil for
+// none.
 func (g *gate) answering(t *schema.Table) []bool {
 	if t.NoSpeculation {
 		return g.direct
@@ -68,7 +68,8 @@ func (g *gate) answering(t *schema.Table) []bool {
 	return g.own
 }
 
-// ownLevel returns the level at which the host of a sub-query answers from its own disk alone.
+// ownLevel returns the level at which the host of a sub-query answers from its own disk alone. Its
+// errors are errMoving and errRefuses.
 func (c *Cluster) ownLevel(q *executor.SubQuery) (gocql.Consistency, error) {
 	if c.nodeLocal == nil {
 		return 0, errRefuses
@@ -91,9 +92,9 @@ func (n *nodeLocal) ownLevel(q *executor.SubQuery) (gocql.Consistency, error) {
 	return 0, errRefuses
 }
 
-// partOwn asks the host for its own data of the keys of one part. What it cannot tell is for
-// a coordinator: pages, between which ownership may change, and what a node does not classify
-// at NODE_LOCAL. Whether it might be asked is looked at again when it has answered.
+// partOwn reads the host's own data of the keys of one part. It fails for what a coordinator must
+// read: pages, between which ownership may change, and what a node does not classify at NODE_LOCAL.
+// It checks again after the answer that the host may be asked.
 func (r *reading) partOwn(ctx context.Context, p span) error {
 	if r.page(p) > 0 {
 		return errLarge
@@ -120,7 +121,7 @@ var localFirst = []string{"GossipingPropertyFileSnitch", "PropertyFileSnitch", "
 	"Ec2MultiRegionSnitch", "GoogleCloudSnitch", "AzureSnitch", "AlibabaCloudSnitch", "CloudstackSnitch"}
 
 // answersDirectly returns what asks a host whether a coordinator that is a replica reads from
-// itself at LOCAL_ONE: its snitch is not dynamic, and puts it first.
+// itself at LOCAL_ONE: its snitch is not dynamic, and puts the node itself first.
 func (c *Cluster) answersDirectly() func(context.Context, ring.Host) (bool, error) {
 	return func(ctx context.Context, host ring.Host) (bool, error) {
 		s := c.session.Load()
@@ -141,7 +142,7 @@ func (c *Cluster) answersDirectly() func(context.Context, ring.Host) (bool, erro
 	}
 }
 
-// direct judges by the two settings.
+// direct judges that by the values of dynamic_snitch and endpoint_snitch.
 func direct(dynamic, snitch string) bool {
 	return dynamic == "false" && slices.Contains(localFirst, snitch[strings.LastIndex(snitch, ".")+1:])
 }

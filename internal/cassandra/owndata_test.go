@@ -72,7 +72,7 @@ func TestOneStatementForAllSetsOfColumnsLeavesOutWhatHasNoWriteTime(t *testing.T
 	assert.Equal(t, []int{2, 6, 7}, s.asked)
 }
 
-// owns reports at which level hosts are asked for their own data, by plans of the ring that
+// owns returns at which level each host is asked for its own data, by plans of the ring that
 // serves: n for NODE_LOCAL, o for LOCAL_ONE, - for none.
 func (f *fakeNodes) owns(t *schema.Table) string {
 	r, out := f.cluster.ring(), ""
@@ -215,8 +215,8 @@ func TestOwnDataIsReadWhileTheGateIsOpen(t *testing.T) {
 	})
 }
 
-// TestOwnDataOfAPartIsHandedOnWhileTheGateIsOpen has a host that refuses the IN, and ownership
-// that changes before the parts of it are answered.
+// TestOwnDataOfAPartIsHandedOnWhileTheGateIsOpen reads from a host that refuses the IN, while
+// ownership changes before its parts are answered.
 func TestOwnDataOfAPartIsHandedOnWhileTheGateIsOpen(t *testing.T) {
 	table := testTable([]string{"id"}, nil, []string{"v"})
 	synctest.Test(t, func(t *testing.T) {

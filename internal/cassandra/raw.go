@@ -9,8 +9,8 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// rawCell takes the bytes of a cell as they came. They point into the driver's
-// frame and must be copied by whoever keeps them. Nil is null.
+// rawCell receives the bytes of a cell unchanged. They point into the driver's
+// frame and must be copied to be kept. Nil is null.
 type rawCell []byte
 
 // UnmarshalCQL implements gocql.Unmarshaler.
@@ -25,7 +25,7 @@ type rawValue []byte
 // MarshalCQL implements gocql.Marshaler.
 func (v rawValue) MarshalCQL(gocql.TypeInfo) ([]byte, error) { return v, nil }
 
-// rawList serializes values, serialized already, as a CQL list.
+// rawList returns a CQL list of serialized values.
 func rawList(values [][]byte) rawValue {
 	n := 4
 	for _, v := range values {
@@ -40,19 +40,19 @@ func rawList(values [][]byte) rawValue {
 	return out
 }
 
-// rawType stands for a type with parameters. Its values are taken as they came,
-// except that collections of text, which is what system tables hold, become Go
-// values where any value will do. The driver's own types would not serve: it
-// spreads a tuple over one destination per element, so that a null tuple and
-// one of nulls become the same, and it knows no custom types at all.
+// rawType stands for a type with parameters. Its values stay bytes, except that
+// collections of text, which is what system tables hold, are decoded to Go values
+// when scanned into an any. The driver's own types would not do: it spreads a
+// tuple over one destination per element, so that a null tuple and one of nulls
+// look the same, and it knows no custom types at all.
 type rawType struct {
 	typ gocql.Type
-	// shape returns what the driver reads the parameters into, and params are those
-	// that it has read; nil for a type without.
+	// shape returns the values that the driver reads the parameters into, nil for
+	// a type without; params are those that it has read.
 	shape  func() []any
 	params []any
 	// class is the name of the class of a custom type, without its package.
-	// Arguments are what stands in its parentheses.
+	// arguments are the text in its parentheses.
 	class, arguments string
 	// texts is whether all parameters are text.
 	texts bool
@@ -63,8 +63,8 @@ var (
 	_ gocql.TypeInfo = rawType{}
 )
 
-// Type returns the protocol's code of the type. A tuple must not say that it is
-// one: the driver would take it for its own kind.
+// Type returns the protocol's code of the type. A tuple returns TypeCustom:
+// otherwise the driver would take it for its own kind.
 func (t rawType) Type() gocql.Type {
 	if t.typ == gocql.TypeTuple {
 		return gocql.TypeCustom
@@ -72,9 +72,9 @@ func (t rawType) Type() gocql.Type {
 	return t.typ
 }
 
-// Zero returns what a null becomes where any value will do. It must not be nil:
-// the driver reflects on it, and expects the tokens of a host, null while it is
-// joining, to be strings.
+// Zero returns the value of a null that is scanned into an any. It must not be
+// nil: the driver reflects on it, and expects the tokens of a host, null while it
+// is joining, to be strings.
 func (t rawType) Zero() any {
 	switch {
 	case t.texts && (t.typ == gocql.TypeList || t.typ == gocql.TypeSet):
@@ -132,15 +132,15 @@ func (t rawType) TypeInfoFromParams(_ int, params []any) (gocql.TypeInfo, error)
 	return t, nil
 }
 
-// TypeInfoFromString returns the type with what stands in the parentheses of its class.
-// It does not look at it: a goroutine of the driver calls this.
+// TypeInfoFromString returns the type with the text in the parentheses of its
+// class. It does not parse the text: a goroutine of the driver calls this.
 func (t rawType) TypeInfoFromString(_ int, arguments string) (gocql.TypeInfo, error) {
 	t.arguments = arguments
 	return t, nil
 }
 
-// rawTypes returns the types of sessions that read raw cells. The driver knows
-// the native types without being told.
+// rawTypes returns the types of sessions that read raw cells. The driver adds the
+// native types itself.
 func rawTypes() (*gocql.RegisteredTypes, error) {
 	one := func() []any { return []any{(*gocql.TypeInfo)(nil)} }
 	two := func() []any { return []any{(*gocql.TypeInfo)(nil), (*gocql.TypeInfo)(nil)} }
@@ -161,8 +161,8 @@ func rawTypes() (*gocql.RegisteredTypes, error) {
 			return nil, err
 		}
 	}
-	// Sent by the name of their class: vectors always, durations before
-	// protocol 5, the others in tables that began their life with Thrift.
+	// These are sent by class name: vectors always, durations before protocol 5,
+	// the others in tables that were created by Thrift.
 	for _, class := range []string{
 		"VectorType", "DurationType", "EmptyType", "CompositeType", "DynamicCompositeType", "FrozenType",
 		"ReversedType", "LexicalUUIDType", "DateType", "PartitionerDefinedOrder", "ColumnToCollectionType",
@@ -190,7 +190,7 @@ func textMap(cell []byte) (map[string]string, error) {
 	return m, nil
 }
 
-// texts reads a collection whose entries are that many texts each.
+// texts reads a collection with per texts in each entry.
 func texts(cell []byte, per int) ([]string, error) {
 	n, cell, err := cellInt(cell)
 	if err != nil || n < 0 || n > len(cell) {

@@ -15,21 +15,22 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// readConcurrency is the most statements of one sub-query in-flight.
+// readConcurrency is the most statements of one sub-query that are in-flight.
 const readConcurrency = 32
 
 // Read implements executor.Reader.
 //
-// A group is one statement where it can be: an IN over a column of the partition key, for
-// keys that agree in the others, unpaged. It becomes several when keys agree in no such
-// way, or when more rows are expected than a statement may return. When a host fails or
-// refuses an IN, its keys are asked one by one, so that the key at fault fails alone; when
-// rows are more than expected, what the limit has cut off is asked again. What a statement
-// has answered, or why its keys were lost, is handed on by q.Early while others are still
+// A group is one unpaged statement where possible: an IN over one column of the key, for keys that
+// agree in all others. It becomes several when the keys do not agree like this, or when more rows
+// are expected than a statement may return.
+//
+// When a host fails to read an IN, its keys are read one by one, so that the key at fault fails
+// alone. An IN that it refuses as too large is read by halves, and one that it refuses for lack of
+// live replicas by sets of replicas. What a limit has cut off, because there were more rows than
+// expected, is read again. The results of a statement are passed to q.Early while others are still
 // in-flight.
 //
-// A query at NODE_LOCAL is read at LOCAL_ONE where NODE_LOCAL could be wrong; see
-// nodeLocal.
+// A query at NODE_LOCAL is read at LOCAL_ONE where NODE_LOCAL could be wrong; see nodeLocal.
 func (c *Cluster) Read(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
 	o := newOutstanding(q.Settled, c.cfg.Incidents)
 	o.lost = q.Lost
@@ -66,10 +67,10 @@ func (c *Cluster) Read(ctx context.Context, q *executor.SubQuery) ([]partition.R
 	}
 }
 
-// growStack has the stack of a goroutine grow at once, while it is nearly empty, to what a
-// read needs. Otherwise it grows in steps below the driver, where each copies many frames:
-// measured, 5 % of the CPU of a lookup in place of 1.5. The frame does it; to use it would
-// only fill it with zeroes.
+// growStack makes the stack of a goroutine grow at once, while it is nearly empty, to what a read
+// needs. Otherwise it grows in steps inside the driver, each of which copies many frames: measured,
+// 5 % of the CPU of a lookup in place of 1.5. The size of the frame alone has this effect, so
+// callers pass false: use would only fill the frame with zeroes.
 //
 //go:noinline
 func growStack(use bool) {
@@ -79,7 +80,7 @@ func growStack(use bool) {
 	}
 }
 
-// reading is one sub-query on its way.
+// reading is the state of one sub-query that is being read.
 type reading struct {
 	*executor.SubQuery
 	selection
@@ -88,18 +89,18 @@ type reading struct {
 	limits      *inLimits
 	outstanding *outstanding
 	volume      *volume
-	// own is set when the host is asked for its own data, and says whether it still may be.
+	// own is set for reads of the host's own data, and decides whether the host may still be asked.
 	own *nodeLocal
-	// local is set when statements go at NODE_LOCAL and level, which is then
-	// LOCAL_ONE, is for what NODE_LOCAL leaves open.
+	// local is set when statements are sent at NODE_LOCAL. level is then LOCAL_ONE, for what
+	// NODE_LOCAL leaves open.
 	local *nodeLocal
-	// most is the most keys of a statement, whatever is expected to fit.
+	// most is the most keys of a statement, even if more are expected to fit.
 	most int
-	// at is where in the sub-query as it came each key was, nil when arrange has left
-	// them in place.
+	// at is the original position of each key in the sub-query, nil when arrange has left them in
+	// place.
 	at []int
-	// left is how many bytes of cells may still be kept; bytes is where it is
-	// counted unless the reading is part of another.
+	// left is how many bytes of cells may still be kept. It points to bytes, or to those of the
+	// reading that this one is a part of.
 	left    *atomic.Int64
 	bytes   atomic.Int64
 	results []partition.Result
@@ -130,8 +131,8 @@ func (c *Cluster) newReading(q *executor.SubQuery, o *outstanding) (*reading, er
 	return r, nil
 }
 
-// level returns the level of the statements of a sub-query, and a nodeLocal when
-// they may go at NODE_LOCAL instead.
+// level returns the level of the statements of a sub-query, and a nodeLocal when they may be sent
+// at NODE_LOCAL instead.
 func (c *Cluster) level(q *executor.SubQuery) (gocql.Consistency, *nodeLocal, error) {
 	if q.Consistency == partition.OwnData {
 		level, err := c.ownLevel(q)
@@ -155,7 +156,7 @@ type span struct{ from, to int }
 
 func (s span) len() int { return s.to - s.from }
 
-// split cuts a span into as few even parts as have at most size keys, which it appends.
+// split cuts s into as few even parts of at most size keys as possible, and appends them to parts.
 func (s span) split(size int, parts []span) []span {
 	n := (s.len()-1)/size + 1
 	parts = slices.Grow(parts, n)
@@ -165,7 +166,7 @@ func (s span) split(size int, parts []span) []span {
 	return parts
 }
 
-// perStatement returns how many keys that can share a statement are to do so.
+// perStatement returns the most keys that may share one statement.
 func (r *reading) perStatement() int {
 	if r.slice.Reversed() {
 		// A node would order the rows of several partitions all together.
@@ -181,8 +182,8 @@ func (r *reading) perStatement() int {
 // named returns how many columns the keys of a part name.
 func (r *reading) named(p span) int { return len(r.Keys[p.from].Components()) }
 
-// rowsPerKey is the limit the statements carry: one more than asked where it matters that
-// there are more.
+// rowsPerKey is the PER PARTITION LIMIT: one more than asked for where it matters whether there are
+// more rows.
 func (r *reading) rowsPerKey() int {
 	n := min(max(r.Limit, 1), math.MaxInt32-1) // a CQL int
 	if r.Strict || r.Paged {
@@ -191,8 +192,8 @@ func (r *reading) rowsPerKey() int {
 	return n
 }
 
-// run asks for all keys. It returns a result for each, or an error when all of them
-// were one statement, which failed.
+// run reads all keys. It returns a result for each, or an error when all of them were in one
+// statement, which failed.
 func (r *reading) run(ctx context.Context) ([]partition.Result, error) {
 	part := (*reading).part
 	switch {
@@ -207,8 +208,8 @@ func (r *reading) run(ctx context.Context) ([]partition.Result, error) {
 	return r.inOrder(), nil
 }
 
-// each asks for every part, several at once. The error of a single part is returned;
-// of several, it is the result of each key of the part.
+// each reads every part, several at once. It returns the error of a single part; of several, the
+// error of a part becomes the result of each of its keys.
 func (r *reading) each(ctx context.Context, parts []span, part func(*reading, context.Context, span) error) error {
 	ask := func(p span) error { return r.outstanding.run(ctx, func() error { return part(r, ctx, p) }) }
 	if len(parts) == 1 {
@@ -243,8 +244,8 @@ func (r *reading) lose(p span, err error) {
 	}
 }
 
-// part asks for the keys of one part. A partition that fails alone is a result,
-// not an error.
+// part reads the keys of one part. For a single key, the failure of its partition is a result, not
+// an error.
 func (r *reading) part(ctx context.Context, p span) error {
 	err := r.statement(ctx, p, r.level, r.page(p))
 	if p.len() == 1 {
@@ -270,8 +271,8 @@ func (r *reading) part(ctx context.Context, p span) error {
 	return err
 }
 
-// parts asks for the keys of a part in parts of at most size. Those of own data are each looked
-// at again like a whole one, since what they answer may be handed on.
+// parts reads the keys of a part in parts of at most size. With own data, each of these is checked
+// as a whole part is, since its results may be passed on before the others end.
 func (r *reading) parts(ctx context.Context, p span, size int) error {
 	part := (*reading).part
 	if r.own != nil {
@@ -280,9 +281,9 @@ func (r *reading) parts(ctx context.Context, p span, size int) error {
 	return r.each(ctx, p.split(max(size, 1), nil), part)
 }
 
-// complete asks again for the keys of a part that the limit of its statement has cut off:
-// by as many at once as it has answered, which is less than before, and at last one by one,
-// without that limit.
+// complete reads again the keys of a part that the LIMIT of its statement has cut off. Each new
+// statement has at most as many keys as the last one has answered, which is fewer each time; in the
+// end it has a single key, and no LIMIT.
 func (r *reading) complete(ctx context.Context, p span) error {
 	open := r.with(partition.Pending, p, nil)
 	if len(open) == 0 {
@@ -291,7 +292,7 @@ func (r *reading) complete(ctx context.Context, p span) error {
 	return r.again(ctx, p, open, p.len()-len(open))
 }
 
-// with appends the keys of a part that have a status, counted as those of r are.
+// with appends to keys the positions in r of those keys of a part that have a status.
 func (r *reading) with(status partition.Status, p span, keys []int) []int {
 	for k := p.from; k < p.to; k++ {
 		if r.results[k].Status == status {
@@ -301,9 +302,9 @@ func (r *reading) with(status partition.Status, p span, keys []int) []int {
 	return keys
 }
 
-// again asks once more for some keys of a part, at most that many by one statement. The
-// error is that of a part of which nothing was answered; a key for which it fails is else
-// lost for its reason.
+// again reads some keys of a part once more; most is the most keys in one statement. If that fails,
+// it returns the error when these are all keys of the part; otherwise the error becomes the result
+// of each.
 func (r *reading) again(ctx context.Context, p span, keys []int, most int) error {
 	results, err := r.only(keys, most).run(ctx)
 	if err != nil && len(keys) == p.len() {
@@ -319,10 +320,10 @@ func (r *reading) again(ctx context.Context, p span, keys []int, most int) error
 	return nil
 }
 
-// only returns a reading of some keys of r, at most that many by one statement.
+// only returns a reading of some keys of r; most is the most keys in one statement.
 func (r *reading) only(keys []int, most int) *reading {
 	q := *r.SubQuery
-	q.Keys, q.Early = make([]partition.Key, len(keys)), nil // whose positions are others
+	q.Keys, q.Early = make([]partition.Key, len(keys)), nil // its positions are others
 	for i, k := range keys {
 		q.Keys[i] = r.Keys[k]
 	}
@@ -332,9 +333,8 @@ func (r *reading) only(keys []int, most int) *reading {
 	}
 }
 
-// page returns how many rows of the statement of a part come at a time, 0 for all. Those
-// of several partitions never come in pages where their number has a limit: a node reads
-// the partitions of an IN one after the other when it pages.
+// page returns the page size in rows of the statement of a part, 0 for no paging. An IN with a
+// LIMIT is never paged: a node that pages reads the partitions of an IN one after the other.
 func (r *reading) page(p span) int {
 	most := 1
 	if r.limited(r.named(p)) {
@@ -346,9 +346,8 @@ func (r *reading) page(p span) int {
 	return r.volume.page(p.len(), p.len()*most)
 }
 
-// statement asks for the keys of one part by one statement, whose rows come that many at a
-// time, or all at once for 0, and keeps the rows. Keys that the limit of rows has cut off
-// are Pending.
+// statement reads the keys of one part with one statement, with a page size in rows or 0 for no
+// paging, and stores the results. Keys that the LIMIT has cut off are Pending.
 func (r *reading) statement(ctx context.Context, p span, level gocql.Consistency, page int) error {
 	if r.Keys[p.from].Cursor() != nil {
 		return r.behind(ctx, p.from, level, page)
@@ -368,8 +367,7 @@ func (r *reading) statement(ctx context.Context, p span, level gocql.Consistency
 	return err
 }
 
-// arguments returns the arguments of the statement of a part, of which limit is the most
-// rows for several keys.
+// arguments returns the arguments of the statement of a part. For several keys, limit is its LIMIT.
 func (r *reading) arguments(p span, limit int) []any {
 	components := r.Keys[p.from].Components()
 	args := make([]any, 0, len(components)+4)
@@ -412,7 +410,7 @@ type statement struct {
 	text  string
 	args  []any
 	level gocql.Consistency
-	// page is how many rows come at a time, 0 for all.
+	// page is the page size in rows, 0 for no paging.
 	page int
 }
 
@@ -421,7 +419,7 @@ type sender interface {
 	send(ctx context.Context, s statement) rows
 }
 
-// rows are those of a statement, as they come.
+// rows iterates over the rows of a statement.
 type rows interface {
 	Columns() []gocql.ColumnInfo
 	NumRows() int
@@ -429,7 +427,7 @@ type rows interface {
 	Close() error
 }
 
-// host is a sender by the driver.
+// host is a sender that uses the driver.
 type host struct {
 	*gocql.Session
 	id string

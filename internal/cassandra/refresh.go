@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// viewTimeout and definitionsTimeout bound what is asked of one node, so that
-	// one that is frozen does not stop the refresh.
+	// viewTimeout and definitionsTimeout bound the requests to one node, so that a frozen one does
+	// not stop the refresh.
 	viewTimeout        = 3 * time.Second
 	definitionsTimeout = 15 * time.Second
-	// maxAsked is how many nodes a refresh asks for a view that is believed.
+	// maxAsked is how many nodes a refresh asks at most until a view is believed.
 	maxAsked = 5
-	// maxReplaced is how many versions of the schema are remembered.
+	// maxReplaced is how many replaced versions of the schema are remembered.
 	maxReplaced = 16
 	// lagPatience is how long nodes may take to hear of a schema: it spreads within seconds.
 	lagPatience = 30 * time.Second
@@ -33,12 +33,11 @@ const (
 	unsettled settlement = false
 )
 
-// keeper is what the refreshes know from each other.
+// keeper is the state that one refresh passes to the next.
 type keeper struct {
 	hosts confirmation
-	// replications are those of the keyspaces of the published schema, and version
-	// is its version since a moment; nil and empty before the first. replaced are the last
-	// versions before it.
+	// replications and version are those of the published schema, nil and empty before the first.
+	// since is when that version began to serve, and replaced are the last versions before it.
 	replications map[string]ring.Replication
 	version      string
 	since        time.Time
@@ -47,9 +46,8 @@ type keeper struct {
 	cluster string
 	// dc is the local datacenter once it is known.
 	dc string
-	// lostSince and silentSince are when the driver began to lack a host, and
-	// when nodes began not to answer; zero when they do not. The latter begins anew with a
-	// new session.
+	// lostSince is when the driver began to lack a host, and silentSince when the nodes ceased to
+	// answer; zero while that is not so. A new session restarts silentSince.
 	lostSince, silentSince time.Time
 }
 
@@ -144,13 +142,13 @@ func (c *Cluster) ask(ctx context.Context) (last view, from node, state settleme
 }
 
 var (
-	// errImplausible means that nodes have answered, and none with a view that can be right.
+	// errImplausible means that nodes have answered, but none with a plausible view.
 	errImplausible = errors.New("what the nodes tell of the cluster cannot be right")
-	// errForeign means a node that has the address of one of this cluster and is of another.
+	// errForeign means that a node at an address of this cluster belongs to another.
 	errForeign = errors.New("the node belongs to another cluster")
 )
 
-// plausible returns why a view cannot be that of this cluster at any time.
+// plausible returns why a view cannot be one of this cluster; nil if it can.
 func (c *Cluster) plausible(v view) error {
 	if c.keeper.cluster != "" && v.cluster != c.keeper.cluster {
 		return fmt.Errorf("%w: %q, not %q", errForeign, v.cluster, c.keeper.cluster)
@@ -161,7 +159,7 @@ func (c *Cluster) plausible(v view) error {
 	return nil
 }
 
-// partial describes the hosts that are not whole in a view, for messages.
+// partial describes the incomplete hosts of a view, for messages.
 func partial(v view) string {
 	if len(v.partial) == 0 {
 		return ""
@@ -172,16 +170,16 @@ func partial(v view) string {
 // snapshots are a ring and a schema that are published together.
 type snapshots struct {
 	ring *ring.Ring
-	// schema is nil when the published one is of that version already.
+	// schema is nil when the published one already has that version.
 	schema       *schema.Schema
 	replications map[string]ring.Replication
 	version      string
 }
 
-// lags reports whether a view comes from a node that has not heard of the schema that serves:
-// its version is one that was replaced, and others have another one. Which of two versions is
-// the newer nobody tells, and a node that comes back with an old one may have been asked last: so
-// what most nodes still have after a while is not what lags.
+// lags reports whether a view comes from a node that has not heard of the schema that serves: its
+// version is one that was replaced, and other nodes have another. Nothing says which of two
+// versions is newer, and a node that came back with an old one may have been asked last. So a
+// version that most nodes still have after lagPatience does not lag.
 func (k *keeper) lags(v view) bool {
 	return !v.agreed && slices.Contains(k.replaced, v.schema) && (!v.shared || time.Since(k.since) < lagPatience)
 }
@@ -196,13 +194,13 @@ func (k *keeper) replace(version string) {
 	k.version, k.since = version, time.Now()
 }
 
-// definer reads the definitions of a schema whose version is expected, and returns
-// them with the version that they are of.
+// definer reads the definitions of a schema, and returns them with the version that they are of.
+// The given version is the expected one.
 type definer func(ctx context.Context, version string) (definitions, string, error)
 
-// next returns the snapshots that a view leads to. It changes nothing of what serves,
-// so that a refresh which ends halfway is repeated whole: what is new is judged by
-// what was published, not by what was read.
+// next returns the snapshots that a view leads to. It publishes nothing, so a refresh that fails
+// halfway is repeated as a whole: changes are judged against what was published, not against what
+// was read.
 func (c *Cluster) next(ctx context.Context, v view, define definer) (snapshots, error) {
 	out := snapshots{replications: c.keeper.replications, version: c.keeper.version}
 	if c.schema.Load() == nil || v.schema == "" || v.schema != c.keeper.version && !c.keeper.lags(v) {
@@ -235,8 +233,8 @@ func (n node) define(ctx context.Context, version string) (definitions, string, 
 	return d, version, nil
 }
 
-// publish swaps the snapshots for new ones where these differ. The ring goes first: a
-// table is known only when its keyspace has replicas.
+// publish replaces the snapshots that have changed. The ring goes first, so that the replicas of a
+// table's keyspace are known before the table is.
 func (c *Cluster) publish(next snapshots) {
 	if old := c.ring.Load(); old == nil || !old.Equal(next.ring) {
 		c.ring.Store(next.ring)

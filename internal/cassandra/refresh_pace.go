@@ -11,13 +11,13 @@ const (
 	// attempts while the cluster does not answer.
 	firstRetry = 250 * time.Millisecond
 	lastRetry  = 10 * time.Second
-	// soon is the pause before a refresh that may see what the last could not
-	// yet: a change that spreads over the nodes takes about a second.
+	// soon is the pause before a refresh that may see what the last one could not: a change takes
+	// about a second to spread over the nodes.
 	soon = time.Second
-	// eventFollowUps is how many such refreshes follow an event, and
-	// soonFollowUps how many follow while nodes disagree. On busy nodes a change may take
-	// half a minute, and while one is down they disagree for good: from then on each pause is
-	// twice the one before it, up to the interval.
+	// eventFollowUps is how many such refreshes follow an event, and soonFollowUps how many follow
+	// while nodes disagree. On busy nodes a change may take half a minute, and while a node is down
+	// they disagree for good: after these, each pause is twice the one before it, up to the
+	// interval.
 	eventFollowUps = 2
 	soonFollowUps  = 8
 )
@@ -27,10 +27,10 @@ type pace struct {
 	failures, disagreed, pending int
 }
 
-// event says that something has changed.
+// event notes that the cluster may have changed.
 func (p *pace) event() { p.disagreed, p.pending = 0, eventFollowUps }
 
-// pause returns how long to wait after a refresh that came out like that.
+// pause returns how long to wait after a refresh with the given outcome.
 func (p *pace) pause(out settlement, err error, interval time.Duration) time.Duration {
 	if err != nil {
 		p.failures++
@@ -53,7 +53,7 @@ func (p *pace) pause(out settlement, err error, interval time.Duration) time.Dur
 	return jitter(interval)
 }
 
-// backoff returns the pause after that many failures before this one.
+// backoff returns the pause after a failure, by the number of failures before it.
 func backoff(failures int) time.Duration {
 	d := lastRetry
 	if failures < 6 {

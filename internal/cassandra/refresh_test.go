@@ -19,7 +19,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// told are the definitions of one table ks.t with the column id of that type.
+// told returns the definitions of one table ks.t, whose column id has the given type.
 func told(typ string) definitions {
 	return definitions{
 		keyspaces: []row{{"keyspace_name": "ks", "replication": map[string]string{"class": "SimpleStrategy", "replication_factor": "1"}}},
@@ -128,8 +128,8 @@ func TestASchemaThatWasReplacedComesBackOnlyIfAllHaveIt(t *testing.T) {
 	assert.Len(t, c.keeper.replaced, maxReplaced)
 }
 
-// A proxy that starts while a node is away which has not heard of a change may be told the old
-// schema last, when that node is back.
+// A proxy that starts while a node that missed a change is away may be told the old schema last,
+// when that node is back.
 func TestASchemaOfALaggingNodeDoesNotStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Cluster{log: slog.New(slog.DiscardHandler)}
@@ -160,8 +160,8 @@ func TestASchemaOfALaggingNodeDoesNotStay(t *testing.T) {
 	})
 }
 
-// newStepping returns a Cluster over two fake nodes that refreshes when it is told to, after what
-// the nodes answer has been changed.
+// newStepping returns a Cluster over two fake nodes, and a function that changes what the nodes
+// answer and then refreshes.
 func newStepping(t *testing.T, log *slog.Logger) (c *Cluster, step func(change func(*fakeCluster)) error) {
 	t.Helper()
 	var now atomic.Pointer[fakeCluster]
@@ -188,7 +188,7 @@ func newStepping(t *testing.T, log *slog.Logger) (c *Cluster, step func(change f
 // fine is what nodes answer unless a test says otherwise.
 func fine(*fakeCluster) {}
 
-// A view that nobody has confirmed says nothing of the ring that serves.
+// A view that nobody has confirmed says nothing about the ring that serves.
 func TestAViewThatIsNotBelievedRefreshesNothing(t *testing.T) {
 	c, step := newStepping(t, slog.New(slog.DiscardHandler))
 	require.NoError(t, step(fine))

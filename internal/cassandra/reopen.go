@@ -9,19 +9,19 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// When the session is opened anew.
+// When a new session is opened.
 const (
-	// lostPatience is how long the driver may lack a host of the ring before its
-	// session is opened anew. It adds hosts by events, which can be lost or come
-	// before the host is whole in system.peers.
+	// lostPatience is how long the driver may lack a host of the ring before a
+	// new session is opened. The driver adds hosts on events, which can be lost
+	// or come before the host is complete in system.peers.
 	lostPatience = 10 * time.Second
-	// silencePatience is how long no node may answer before the contact points
-	// are tried afresh: all addresses may have changed.
+	// silencePatience is how long no node may answer before a new session is
+	// opened from the contact points: all addresses may have changed.
 	silencePatience = 20 * time.Second
 )
 
-// silence says why no node answered. When that lasts, it tries the contact
-// points afresh.
+// silence returns an error that says why no node answered. When that has lasted
+// for silencePatience, it opens a new session from the contact points.
 func (c *Cluster) silence(ctx context.Context, err error) error {
 	refused := c.session.Load().watcher.failures()
 	if len(refused) > 0 {
@@ -42,8 +42,8 @@ func (c *Cluster) silence(ctx context.Context, err error) error {
 	return err
 }
 
-// mend opens the session anew when the driver has lacked a host of the ring for
-// too long.
+// mend opens a new session when the driver has lacked a host of the ring for
+// lostPatience.
 func (c *Cluster) mend(ctx context.Context) error {
 	lost := c.lost()
 	if len(lost) == 0 {
@@ -63,7 +63,7 @@ func (c *Cluster) mend(ctx context.Context) error {
 }
 
 // lost returns the addresses of the hosts to ask that the driver does not know,
-// or knows at an address where they do not answer.
+// or has as down at another address.
 func (c *Cluster) lost() []string {
 	known := make(map[string]*gocql.HostInfo)
 	for _, h := range c.session.Load().driver.GetHosts() {

@@ -22,9 +22,9 @@ var authenticators = []string{
 	"com.amazon.helenus.auth.HelenusAuthenticator",
 }
 
-// driverConfig returns the settings that every session shares. The driver
-// itself neither retries nor speculates nor coalesces writes: the first two
-// are the executor's, and the last waits 200 µs for company in every request.
+// driverConfig returns the settings that every session shares. The driver does
+// not retry or speculate, which is up to the executor. Nor does it coalesce
+// writes, for which every request would wait 200 µs for others.
 func driverConfig(cfg Config) *gocql.ClusterConfig {
 	d := gocql.NewCluster(cfg.ContactPoints...)
 	d.Port = cfg.Port
@@ -40,8 +40,8 @@ func driverConfig(cfg Config) *gocql.ClusterConfig {
 		points: cfg.names(), resolver: net.DefaultResolver,
 	}
 	d.AuthProvider = func(*gocql.HostInfo) (gocql.Authenticator, error) { return authenticator(access()), nil }
-	// One try at a time: reconnectInterval brings the next, and a host that
-	// refuses is not worth a second of its pool's only goroutine.
+	// One attempt at a time: reconnectInterval brings the next, and a host that
+	// refuses must not block its pool's only goroutine for a second.
 	d.ReconnectionPolicy = &gocql.ConstantReconnectionPolicy{MaxRetries: 1, Interval: 50 * time.Millisecond}
 	d.ReconnectInterval = reconnectInterval
 	return d
@@ -51,8 +51,8 @@ func driverConfig(cfg Config) *gocql.ClusterConfig {
 // connection to. It decides how soon a restarted node is asked again.
 const reconnectInterval = time.Second
 
-// newSession opens a session of the driver, whose own constructor knows no
-// context: when ctx ends first, the session is closed once it is there.
+// newSession opens a session of the driver, whose constructor takes no context.
+// If ctx ends first, the session is closed as soon as it is open.
 func newSession(ctx context.Context, d *gocql.ClusterConfig, incidents *incident.Log) (*gocql.Session, error) {
 	type opened struct {
 		session *gocql.Session

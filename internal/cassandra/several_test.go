@@ -72,14 +72,14 @@ func (h *handedOn) Receive(from int, results []partition.Result) {
 	}
 }
 
-// newSeveral returns a reading of keys that nobody asks for, for each.
+// newSeveral returns a reading of keys that sends nothing, and its early results.
 func newSeveral(keys int) (*reading, *handedOn) {
 	h := &handedOn{begin: time.Now(), at: map[int]time.Duration{}, got: map[int]partition.Result{}}
 	return &reading{outstanding: newOutstanding(func() {}, nil), SubQuery: &executor.SubQuery{Early: h, Keys: make([]partition.Key, keys)}, results: make([]partition.Result, keys)}, h
 }
 
-// TestStatementsOfASubQueryFareEachAsItself has five statements of two keys: three are
-// answered or lost soon, one is late and one is the last.
+// TestStatementsOfASubQueryFareEachAsItself runs five statements of two keys:
+// three are answered or lost soon, one is late and one is the last.
 func TestStatementsOfASubQueryFareEachAsItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, early := newSeveral(10)

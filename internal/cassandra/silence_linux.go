@@ -6,9 +6,9 @@ import (
 )
 
 // silenceLimit is how long sent bytes may stay unacknowledged by the peer's
-// kernel before the connection is given up. A process that is frozen still has
-// a kernel that acknowledges, so this ends only connections into the void,
-// which TCP itself would keep for a quarter of an hour.
+// kernel before the connection is given up. The kernel acknowledges even for a
+// frozen process, so this ends only connections into the void, which TCP itself
+// would keep for a quarter of an hour.
 const silenceLimit = 10 * time.Second
 
 // tcpUserTimeout is TCP_USER_TIMEOUT of tcp(7), which package syscall lacks.

@@ -10,14 +10,14 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// selection is which columns the statements of a query select. They are in the
-// order of the table, each once, so that clients asking for the same columns in
-// another order share one prepared statement: a server keeps a limited number.
+// selection is which columns the statements of a query select. They are in the order of the table,
+// each once, so that clients that ask for the same columns in another order share one prepared
+// statement: a server keeps a limited number.
 type selection struct {
 	table *schema.Table
 	// columns are those selected.
 	columns []schema.Column
-	// asked is, for each cell of a row, its position in columns.
+	// asked is, for each cell of a row to return, its position in columns.
 	asked []int
 	// whole is whether more is selected than was asked for; see columnSets.
 	whole bool
@@ -26,20 +26,20 @@ type selection struct {
 	// varying is the column of the key in which the keys of an IN differ, counted in key
 	// order; none where no statement is an IN.
 	varying int
-	// many are the columns that an IN selects, and key is where among them the varying
-	// one is, by which its rows are told apart: at the end unless it was asked for.
+	// many are the columns that an IN selects, and key is the position in them of the varying one,
+	// by which rows are assigned to keys. It is at the end unless it is in columns anyway.
 	many []schema.Column
 	key  int
 }
 
-// none stands for no column.
+// none means that there is no such column.
 const none = partition.NoColumn
 
 // newSelection returns the selection of q's columns, and of the partition key
 // where it is one column.
 func newSelection(q *executor.Query) selection { return selectionOf(q, nil) }
 
-// selectionOf returns the same with more columns, which are read and left out.
+// selectionOf also selects the columns in more, which are read and not returned.
 func selectionOf(q *executor.Query, more []schema.Column) selection {
 	s := selection{table: q.Table, slice: q.Slice, asked: make([]int, len(q.Columns)), varying: none}
 	single := len(q.Table.PartitionKey) == 1
@@ -61,7 +61,7 @@ func selectionOf(q *executor.Query, more []schema.Column) selection {
 		}
 	}
 	if len(s.columns) == 0 {
-		// Only whether the partition exists was asked; CQL needs some column.
+		// Only the existence of the partition was asked for; CQL needs some column.
 		s.columns = append(s.columns, q.Table.PartitionKey[0])
 	}
 	if q.Consistency == partition.OwnData {
@@ -70,7 +70,7 @@ func selectionOf(q *executor.Query, more []schema.Column) selection {
 	return s
 }
 
-// add selects a function of a column, once, and returns where it is.
+// add selects a column unless it is selected already, and returns its position.
 func (s *selection) add(c schema.Column) int {
 	if i := slices.IndexFunc(s.columns, func(o schema.Column) bool { return o.Name == c.Name && o.Function == c.Function }); i >= 0 {
 		return i
@@ -79,8 +79,9 @@ func (s *selection) add(c schema.Column) int {
 	return len(s.columns) - 1
 }
 
-// addVersions selects when cells were written and expire, of all columns that tell it: they
-// follow from the columns, so that the statements are no more than without them.
+// addVersions selects the write time and TTL of all columns that have them, and appends to asked
+// those of the columns asked for. They follow from the columns, so that there are no more
+// statements than without them.
 func (s *selection) addVersions(q *executor.Query) {
 	for _, c := range partition.Versioned(quorum.Comparables(slices.Clip(s.columns))) {
 		s.add(c.With(schema.WriteTime))
@@ -91,7 +92,7 @@ func (s *selection) addVersions(q *executor.Query) {
 	}
 }
 
-// vary makes a column of the key the varying one, once.
+// vary makes the column at a position in key order the varying one, once.
 func (s *selection) vary(column int) {
 	s.varying = column
 	if column == none {
@@ -106,24 +107,23 @@ func (s *selection) vary(column int) {
 	}
 }
 
-// in returns the statement for any number of keys that name so many columns and differ in the
-// varying one alone. Its arguments are the components of a key in order, with the list of the
-// values in the place of that column, those of the slice, and the limits of rows.
+// in returns the statement for several keys that each name the given number of columns and differ
+// only in the varying one. Its arguments are the components of a key in order, with the list of
+// values in place of that column, then the values of the slice, then the limits of rows.
 func (s *selection) in(named int) string { return s.text(s.many, named, s.varying) }
 
-// one returns the statement for one key that names so many columns; its arguments are the
-// same, with the values of the key alone.
+// one returns the statement for one key that names the given number of columns. Its arguments are
+// the same, without a list.
 func (s *selection) one(named int) string { return s.text(s.columns, named, none) }
 
-// limited reports whether statements for keys that name so many columns take limits of rows as
-// their last arguments: one per partition and, if for several keys, one in all. A full primary
-// key is one row.
+// limited reports whether statements for keys that name the given number of columns end with limits
+// of rows: one per partition and, for several keys, one in all. A full primary key is one row.
 func (s *selection) limited(named int) bool {
 	return named < len(s.table.PartitionKey)+len(s.table.Clustering)
 }
 
-// text returns the statement that selects columns by the first so many columns of the key, and
-// has an IN for one of them or for none.
+// text returns the statement that selects columns by the first named columns of the key. The column
+// at in, or none, has an IN.
 func (s *selection) text(columns []schema.Column, named, in int) string {
 	var b strings.Builder
 	b.Grow(96 + 24*len(columns))
@@ -164,7 +164,7 @@ func (s *selection) text(columns []schema.Column, named, in int) string {
 	return b.String()
 }
 
-// restrict writes the restrictions of the slice and its order. To reverse the first clustering
+// restrict writes the restrictions of the slice and its order. Reversing the first clustering
 // column reverses all.
 func (s *selection) restrict(b *strings.Builder) {
 	if s.slice == nil {
@@ -194,7 +194,7 @@ func quote(name string) string {
 	return b.String()
 }
 
-// writeQuoted writes the same.
+// writeQuoted writes what quote returns.
 func writeQuoted(b *strings.Builder, name string) {
 	b.WriteByte('"')
 	b.WriteString(strings.ReplaceAll(name, `"`, `""`))

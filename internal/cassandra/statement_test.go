@@ -183,7 +183,7 @@ func TestStatementsOfFunctions(t *testing.T) {
 	assert.Equal(t, `SELECT "id", "note", ttl("note"), writetime("name") FROM "ks"."t" WHERE "id" = ?`, s.one(1))
 	assert.Equal(t, []int{1, 0, 2, 3}, s.asked)
 
-	// Whatever is asked for beyond the usual sets is one statement, and one with functions.
+	// Beyond the usual sets, all queries share one statement, and one with functions.
 	other := ask(table, "name")
 	other.Columns = append(other.Columns, note.With(schema.WriteTime))
 	whole, same := wholeSelection(q, table.Columns), wholeSelection(other, table.Columns)

@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// Status is how the connection to the cluster is.
+// Status is the state of the connection to a cluster.
 type Status struct {
 	// Ready is whether reads can be served: there are a ring and a schema, and at least one
 	// node answered when it was last asked about the cluster.
 	Ready bool
-	// Reason says why not, or why the last refresh failed, and what to do; otherwise empty.
+	// Reason is why Ready is false, or why the last refresh failed, and what to do; otherwise
+	// empty.
 	Reason string
-	// LastRefresh is when the snapshots were last known to be right: when the refresh began
-	// whose view was believed. Zero before the first.
+	// LastRefresh is when the snapshots were last known to be right: the start of the last refresh
+	// whose view was believed. It is zero before the first.
 	LastRefresh time.Time
 	// ClusterName and Release are the name of the cluster and the Cassandra
 	// version of the node last asked; empty before the first answer.
@@ -25,11 +26,11 @@ type Status struct {
 	SchemaVersion string
 }
 
-// Status returns how the connection to the cluster is.
+// Status returns the current state of the connection to the cluster.
 func (c *Cluster) Status() Status { return c.status.get() }
 
-// WaitReady returns when the cluster can be read from, or why it could not when
-// ctx ended.
+// WaitReady waits until the cluster can be read from. It returns a *NotReadyError if ctx ends
+// first, and another error after Close.
 func (c *Cluster) WaitReady(ctx context.Context) error {
 	for {
 		s, changed := c.status.watch()
@@ -48,9 +49,9 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 
 // NotReadyError means that the cluster could not be read from in time.
 type NotReadyError struct {
-	// Reason is that of Status.
+	// Reason is Status.Reason.
 	Reason string
-	// Cause is why the waiting ended.
+	// Cause is why the wait ended.
 	Cause error
 }
 
@@ -91,8 +92,8 @@ func (b *statusBoard) update(change func(*Status)) {
 	b.changed = make(chan struct{})
 }
 
-// fail says why a refresh has failed and whether reads can be served nevertheless, and reports
-// whether that is news.
+// fail records why a refresh has failed and whether reads can be served nevertheless. It reports
+// whether either is new.
 func (b *statusBoard) fail(reason string, ready bool) (news bool) {
 	b.update(func(s *Status) {
 		news = s.Ready != ready || s.Reason != reason

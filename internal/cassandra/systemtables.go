@@ -12,8 +12,8 @@ import (
 // tens of thousands of columns.
 const systemPageRows = 2000
 
-// node reads the system tables of one node, all of them from that one: what two
-// nodes tell must not be mixed.
+// node reads the system tables of one node and of no other: what two nodes say
+// must not be mixed.
 type node struct {
 	session *gocql.Session
 	// host is nil for a session that knows no other node.
@@ -50,10 +50,10 @@ func (n node) view(ctx context.Context) (view, error) {
 	return newView(local[0], peers, n.port)
 }
 
-// localQuery reads what a node tells of itself.
+// localQuery reads what a node says of itself.
 const localQuery = "SELECT * FROM system.local WHERE key = 'local'"
 
-// peers returns what the node tells of the others.
+// peers returns what the node says of the others.
 func (n node) peers(ctx context.Context) ([]row, error) {
 	peers, err := n.rows(ctx, "SELECT * FROM system.peers_v2")
 	if missing(err) {
@@ -63,7 +63,7 @@ func (n node) peers(ctx context.Context) ([]row, error) {
 }
 
 // definitions returns system_schema at one version of the schema, and that
-// version. It reads again when the schema changes meanwhile.
+// version. It reads again if the schema changes meanwhile.
 func (n node) definitions(ctx context.Context, version string) (definitions, string, error) {
 	const attempts = 5
 	for range attempts {

@@ -19,10 +19,9 @@ type resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// secure returns the TLS configuration of one connection to a host, nil for a plain one. A
-// configured server name is checked by crypto/tls itself. It cannot check a chain alone, or one
-// name of several, so VerifyConnection does that in place of its check, and for a resumed
-// session as well.
+// secure returns the TLS configuration of one connection to a host, nil for a plain one. crypto/tls
+// itself checks a configured server name. It cannot check only the chain, or one of several names,
+// so VerifyConnection replaces its check then, for resumed sessions as well.
 func (d *hostDialer) secure(ctx context.Context, a Access, host *gocql.HostInfo) *tls.Config {
 	if a.TLS == nil {
 		return nil
@@ -46,8 +45,8 @@ func (d *hostDialer) secure(ctx context.Context, a Access, host *gocql.HostInfo)
 	return out
 }
 
-// chain checks that a certificate is of the authorities of a configuration, valid now, and that
-// of a server.
+// chain checks that the first certificate is issued by the authorities of a configuration, is valid
+// now, and is for a server.
 func chain(config *tls.Config, certificates []*x509.Certificate) error {
 	options := x509.VerifyOptions{
 		Roots: config.RootCAs, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -64,7 +63,7 @@ func chain(config *tls.Config, certificates []*x509.Certificate) error {
 
 // named checks that a certificate carries the address of its node, or a name of the node that
 // resolves to the address. Names of the node are those of the contact points and, when the
-// authorities are the cluster's own, those that a reverse lookup tells.
+// authorities are the cluster's own, those that a reverse lookup returns.
 func (d *hostDialer) named(ctx context.Context, leaf *x509.Certificate, ip net.IP, own bool) error {
 	refusal := leaf.VerifyHostname(ip.String())
 	if refusal == nil || len(leaf.DNSNames) == 0 {

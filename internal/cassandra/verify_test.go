@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sign returns a certificate that an authority has signed; change makes it differ from one of a
-// server without names that is valid now.
+// sign returns a certificate signed by an authority: that of a server without names, valid now,
+// unless change modifies it.
 func sign(t *testing.T, by tls.Certificate, change func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -55,7 +55,7 @@ func (d dns) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error
 	return nil, fmt.Errorf("no such host: %s", host)
 }
 
-// TestACertificateIsOfItsNode has handshakes over loopback with a node at 127.0.0.1.
+// TestACertificateIsOfItsNode does handshakes over loopback with a node at 127.0.0.1.
 func TestACertificateIsOfItsNode(t *testing.T) {
 	const at = "127.0.0.1"
 	ca, other := issue(t, "ca", time.Now().Add(time.Hour)), issue(t, "ca", time.Now().Add(time.Hour))
@@ -75,12 +75,12 @@ func TestACertificateIsOfItsNode(t *testing.T) {
 	for says, test := range map[string]struct {
 		by     tls.Certificate
 		change func(*x509.Certificate)
-		// serverName, any, points and dns are how it is verified.
+		// serverName, any, points and dns configure the verification.
 		serverName string
 		any        bool
 		points     []string
 		dns        dns
-		// refusal is a pointer to the error, nil when the certificate is accepted.
+		// refusal is a pointer to the expected error, nil when the certificate is accepted.
 		refusal any
 	}{
 		"full: the address":                                     {by: ca, change: address},
@@ -142,8 +142,8 @@ func TestACertificateIsOfItsNode(t *testing.T) {
 	}
 }
 
-// Anyone can have a public certificate of his own name and let it resolve to the address of a
-// node. Without authorities of one's own a reverse lookup would be all that he must forge.
+// Anyone can have a public certificate for a name of their own, and let it resolve to the address
+// of a node. With public authorities, they would only have to forge a reverse lookup.
 func TestAReverseLookupDoesNotCountWithPublicAuthorities(t *testing.T) {
 	ip := net.ParseIP("10.0.0.1")
 	d := &hostDialer{resolver: dns{map[string]string{"10.0.0.1": "node.test"}, map[string]string{"node.test": "10.0.0.1"}}}

@@ -25,27 +25,25 @@ type view struct {
 	// (coordinators only, and those still joining) are left out: whether they
 	// are listed depends on which node is asked.
 	hosts []ring.Host
-	// partial describes the rows that are not whole: of nodes that are joining,
-	// or that the asked node has just heard of.
+	// partial describes the incomplete rows, of nodes that are joining or that the asked node has
+	// just heard of.
 	partial []string
-	// cluster and release are the names of the cluster and of the version of the
-	// asked node.
+	// cluster is the name of the cluster, release the version of the asked node.
 	cluster, release string
 	// schema is the version of the schema of the asked node.
 	schema string
-	// agreed is whether all nodes, as far as the asked one knows, have it, and shared whether
-	// more than half of them do.
+	// agreed is whether all nodes have that version, as far as the asked one knows, and shared
+	// whether more than half of them do.
 	agreed, shared bool
-	// believed is whether its hosts, or those of one before it, are now those that serve.
+	// believed is whether its hosts, or those of a view before it, are now those that serve.
 	believed bool
 }
 
 // errPartitioner means a cluster whose tokens are not Murmur3's.
 var errPartitioner = errors.New("the cluster does not use Murmur3Partitioner, the only one whose tokens are known")
 
-// newView reads a view from the row of system.local and those of
-// system.peers_v2 or, for servers before 4.0, system.peers. The port is that of
-// nodes whose own is not told.
+// newView makes a view of the row of system.local and those of system.peers_v2 or, for servers
+// before 4.0, system.peers. Nodes that report no port have the given one.
 func newView(local row, peers []row, port int) (view, error) {
 	if p := text(local["partitioner"]); p != "" && !strings.HasSuffix(p, "Murmur3Partitioner") {
 		return view{}, fmt.Errorf("%w: it uses %s", errPartitioner, p)
@@ -74,8 +72,8 @@ func newView(local row, peers []row, port int) (view, error) {
 	return v, nil
 }
 
-// add takes the row of one host; its address is in the first of the named
-// columns that tells one.
+// add adds the host of a row, or to partial what the row lacks. The address is in the first of the
+// named columns that has one.
 func (v *view) add(r row, port int, address, portColumn string, fallbacks ...string) {
 	h := ring.Host{
 		ID: text(r["host_id"]), DC: text(r["data_center"]), Rack: text(r["rack"]), Release: text(r["release_version"]),
@@ -129,8 +127,8 @@ func text(v any) string {
 	return ""
 }
 
-// hostAddress returns an inet cell that names one node; the unspecified address,
-// which means all interfaces of some node, does not.
+// hostAddress returns the address in an inet cell, and whether it is one of a node: the unspecified
+// address, which means all interfaces, is not.
 func hostAddress(v any) (netip.Addr, bool) {
 	var a netip.Addr
 	switch v := v.(type) {
@@ -143,7 +141,7 @@ func hostAddress(v any) (netip.Addr, bool) {
 	return a, a.IsValid() && !a.IsUnspecified()
 }
 
-// tokenSet reads the set<text> of a host's tokens.
+// tokenSet reads the set<text> of a host's tokens, and sorts it.
 func tokenSet(v any) ([]int64, error) {
 	texts, _ := v.([]string)
 	tokens := make([]int64, len(texts))

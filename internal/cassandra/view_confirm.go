@@ -9,8 +9,8 @@ import (
 
 // How long a view waits for confirmation.
 const (
-	// repeatDelay is when the same node, asked again, counts as a second opinion
-	// because no other node answers.
+	// repeatDelay is after how long another answer of the same node counts as a
+	// second opinion, when no other node answers.
 	repeatDelay = 5 * time.Second
 	// firstRepeatDelay is the same while there is no ring at all.
 	firstRepeatDelay = time.Second
@@ -19,8 +19,8 @@ const (
 	firstPatience = 15 * time.Second
 )
 
-// confirmation decides when the hosts that one node lists may replace those
-// that serve.
+// confirmation decides when the hosts that one node lists may replace those that
+// serve.
 //
 // A node's list is sometimes wrong for a while: just restarted, it may list
 // itself alone; a peer it has just heard of has no tokens or host id yet; one
@@ -28,10 +28,10 @@ const (
 // send keys to nodes that do not hold them, and at LOCAL_ONE such a node says
 // "not found" of data that exists. So:
 //
-//   - A view that differs from what serves, and the first one, must be listed the
-//     same by a second node, or by the same one repeatDelay later when it is the
-//     only one that answers. That holds for hosts that are added, too: some nodes
-//     go on listing a peer that has left.
+//   - The first view, and any that differs from what serves, must be confirmed: by
+//     a second node, or by the same one repeatDelay later when no other answers.
+//     That holds for added hosts, too: some nodes go on listing a peer that has
+//     left.
 //   - Views that contradict themselves (ring.New refuses them) are never
 //     believed; the hosts that serve go on serving.
 //
@@ -49,7 +49,7 @@ type confirmation struct {
 	started time.Time
 }
 
-// judge takes a view that ring.New accepts and reports whether its hosts, or
+// judge decides on a view that ring.New accepts. It reports whether its hosts, or
 // those of a larger one before it, are now those that serve.
 func (c *confirmation) judge(v view, now time.Time) bool {
 	switch {

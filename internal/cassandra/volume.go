@@ -9,12 +9,11 @@ import (
 )
 
 const (
-	// pageBytes is how many bytes of cells a node should send at a time, about: half of
-	// what an answer has at most unless configured otherwise, so that what is not too
-	// large comes without pages. A node has the rows of a page in its heap, several
-	// times; and so has the proxy.
+	// pageBytes is about how many bytes of cells a node should send at a time: half of the default
+	// max_response_bytes, so that what is not too large comes without pages. Node and proxy each
+	// have the rows of a page in memory several times.
 	pageBytes = 2 << 20
-	// firstRowBytes is what a row is taken for before one was seen.
+	// firstRowBytes is the assumed size of a row before one was seen.
 	firstRowBytes = 16 << 10
 	// volumeWeight is the weight of one statement in the moving averages.
 	volumeWeight = 1.0 / 8
@@ -22,26 +21,25 @@ const (
 	pageRows = 1000
 	// maxUnpagedRows is the most rows of a statement without pages.
 	maxUnpagedRows = 5000
-	// firstKeyRows is how many rows a key is taken to have before one was seen.
+	// firstKeyRows is the assumed number of rows of a key before one was seen.
 	firstKeyRows = 8
-	// spread is how many times the rows that are expected a statement may return: keys
-	// of which few are wide then rarely exceed it. DESIGN.md has counts.
+	// spread is the most rows that a statement may return, as a multiple of the expected ones: if
+	// only few keys are wide, it then rarely returns more. DESIGN.md has counts.
 	spread = 2
-	// keyMemory is over how many keys their rows are averaged.
+	// keyMemory is over how many keys the number of their rows is averaged.
 	keyMemory = 64
 	// worstPages is how many times pageBytes a node reads for an IN in the worst case,
 	// 64 MiB: it reads every key up to the limits before it cuts the answer off.
 	worstPages = 32
 )
 
-// volumes is how large the rows of the tables are that were read.
+// volumes holds the volume of each table that was read.
 type volumes struct {
 	byTable sync.Map // of volumeName
 }
 
-// volumeName tells reads of all columns that may be read from those of the columns that
-// were asked for, and reads of one shape from those of another: the rows of the one say
-// nothing of the other's.
+// volumeName separates reads of all columns that may be read from reads of the columns that were
+// asked for, and each shape from the others: the rows of one say nothing about those of another.
 type volumeName struct {
 	keyspace, table, shape string
 	whole                  bool
@@ -56,17 +54,18 @@ func (v *volumes) of(q *partition.Query, whole bool) *volume {
 	return known.(*volume) //nolint:forcetypeassert // nothing else is stored
 }
 
-// volume is how large the rows and partitions of one table are, of the columns that are
-// read, on average: float64 bits, 0 before any was seen. An update that is lost to
-// another at the same time is no harm.
+// volume holds moving averages of the size of the rows and keys of one table, in the columns that
+// are read. They are float64 bits, 0 before any was seen. Of two concurrent updates one may be
+// lost, which is harmless.
 type volume struct {
 	rowBytes, keyBytes atomic.Uint64
 	// keyRows is how many rows a key has.
 	keyRows atomic.Uint64
 }
 
-// observe takes what came for a number of keys, some of which may have more rows if
-// censored. What no row came for says nothing. A nil volume learns nothing.
+// observe updates the averages with what came for a number of keys. If censored, some of these may
+// have more rows, so that the average number of rows may rise and not fall. Statements without rows
+// are ignored. A nil volume learns nothing.
 func (v *volume) observe(keys, rows, bytes int, censored bool) {
 	if v == nil || rows == 0 {
 		return
@@ -104,23 +103,24 @@ func (v *volume) bytesOfRow() (float64, bool) {
 	return firstRowBytes, false
 }
 
-// rows returns the most rows that a statement for several keys may return.
+// rows returns the LIMIT of a statement for several keys.
 func (v *volume) rows() int {
 	row, _ := v.bytesOfRow()
 	return min(max(int(pageBytes/row), 1), maxUnpagedRows)
 }
 
-// keys returns for how many keys of at most limit rows one statement is: for so many that
-// it returns at most rows in any case, or is expected to and bounded in what a node reads.
+// keys returns how many keys of at most limit rows share a statement: as many as fit into its LIMIT
+// in any case or, if more, as many as are expected to. In the latter case worstPages bounds what a
+// node reads.
 func (v *volume) keys(limit int) int {
 	most := v.rows()
 	expected := int(float64(most) / (spread * v.rowsOfKey()))
 	return max(most/limit, min(expected, worstPages*most/min(limit, most)))
 }
 
-// page returns how many rows of a statement for so many keys come at a time: 0 for all,
-// which is faster, since a node reads the partitions of an IN one after the other when
-// it pages. The statement returns at most the given number of rows.
+// page returns the page size in rows of a statement for the given number of keys; most is the most
+// rows that it returns. It is 0 for no paging, which is faster: a node that pages reads the
+// partitions of an IN one after the other.
 func (v *volume) page(keys, most int) int {
 	key := math.Float64frombits(v.keyBytes.Load())
 	row, known := v.bytesOfRow()

@@ -25,7 +25,7 @@ func benchQuery() *partition.Query {
 
 var found = partition.Result{Status: partition.Found}
 
-// BenchmarkNothingCoincides is what coalescing adds to every lookup of 50 keys.
+// BenchmarkNothingCoincides measures what coalescing adds to each lookup of 50 keys.
 func BenchmarkNothingCoincides(b *testing.B) {
 	for _, busy := range []int{0, 2_500, 100_000} {
 		b.Run(fmt.Sprintf("busy=%d", busy), func(b *testing.B) {
@@ -64,7 +64,7 @@ func BenchmarkNothingCoincidesParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkEverythingCoincides is a lookup whose 50 keys another one reads.
+// BenchmarkEverythingCoincides measures a lookup whose 50 keys another one reads.
 func BenchmarkEverythingCoincides(b *testing.B) {
 	g, q := New(0), benchQuery()
 	keys, deadline := benchKeys(50, 0), time.Now().Add(time.Hour)

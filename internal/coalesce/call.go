@@ -8,8 +8,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// Call is the part of one lookup. Share, Withhold and Report may be called from the
-// goroutines that read for it; the other methods belong to the lookup's own.
+// Call is the part that one lookup has in a Group. Share, Withhold and Report may be
+// called from the goroutines that read for it; the other methods only from the lookup's
+// own.
 type Call struct {
 	group    *Group
 	query    partition.Query
@@ -18,10 +19,11 @@ type Call struct {
 	deadline int64
 	patience int64
 	priority identity.Priority
-	// reads are those by this call, by the index of the key.
+	// reads holds the reads by this call, by the index of the key.
 	reads []read
 
-	// The rest is of calls that wait. slots are the keys that wait or have waited.
+	// The fields below are of calls that wait. slots holds the keys that wait or have
+	// waited.
 	slots []slot
 	wake  chan struct{}
 
@@ -34,8 +36,8 @@ type Call struct {
 // slot is what a call knows of a key for which it waits or has waited.
 type slot struct {
 	index int32
-	// first and second are waits that have not ended. own is set once the call reads
-	// the key itself, which it does once, and reading until that has ended. The first
+	// first and second are waits that have not ended. own is set once the call reads the
+	// key itself, which it does at most once, and reading until that read ends. The first
 	// answer of any of them counts.
 	first, second *wait
 	own, reading  bool
@@ -43,23 +45,23 @@ type slot struct {
 	impatient, done bool
 	// since is when the call asked for the key; due when its patience runs out.
 	since, due int64
-	// verdict is why a read failed, in case no other is left to answer; pending
-	// when none has. shared says that it was another lookup's.
+	// verdict is the latest result of a read, pending before the first. A failure is kept
+	// while another read may still answer. shared is set if another lookup read it.
 	verdict partition.Result
 	shared  bool
 }
 
-// event is the end of a read: by the call itself, or of one that it waits for.
+// event is the end of a read: of the call itself, or one that it waits for.
 type event struct {
 	index, slot int32
-	// from is the wait; nil for a read of the call's own.
+	// from is the wait that ended; nil for a read of the call's own.
 	from *wait
 	// result is pending when the read ended without one that could be shared.
 	result partition.Result
 }
 
-// waiting opens a wait of a key, with a new slot when it has none. The mutex of the
-// bucket is held: from now on events may come.
+// waiting makes a wait for a key, and a slot if it has none. The mutex of the bucket is
+// held: once it is free, events may come.
 func (c *Call) waiting(index, at int32, now int64) *wait {
 	if c.wake == nil {
 		c.wake = make(chan struct{}, 1)
@@ -71,11 +73,11 @@ func (c *Call) waiting(index, at int32, now int64) *wait {
 	return &wait{call: c, index: index, slot: at}
 }
 
-// Waiting returns for how many of its keys the call waits from the start.
+// Waiting returns how many keys the call waited for from the start.
 func (c *Call) Waiting() int { return len(c.slots) }
 
-// Own returns the indices of the keys that the lookup must read, as things were at
-// Begin.
+// Own returns the indices of the keys that the lookup must read from the start. It must
+// be called before Next, which adds to them.
 func (c *Call) Own() []int32 {
 	own := make([]int32, 0, len(c.keys)-len(c.slots))
 	for i := range c.reads {
@@ -86,16 +88,16 @@ func (c *Call) Own() []int32 {
 	return own
 }
 
-// Share hands the result of a read of the key at index to all that wait for it.
-// They must not change it. A result that follows from the caller of this lookup,
-// such as its deadline, is not theirs: see Withhold.
+// Share ends a read of the key at index and hands its result to all that wait for it;
+// nobody may change it any more. A result that is due to this lookup's caller, such as
+// its deadline, must not be shared: see Withhold.
 func (c *Call) Share(index int, res partition.Result) { c.reads[index].unlist().notify(&res) }
 
-// Withhold says that a read of the key at index has ended without a result for
-// others. Those that wait for it read the key themselves at once, one for the rest.
+// Withhold ends a read of the key at index without a result for others. One of those that
+// wait for it reads the key at once, and the rest wait for that read.
 func (c *Call) Withhold(index int) { c.reads[index].unlist().notify(nil) }
 
-// Report takes a result of the lookup's own, so that Next returns it.
+// Report has Next return a result that the lookup itself has read.
 func (c *Call) Report(index int, res partition.Result) {
 	c.post(event{index: int32(index), slot: c.reads[index].slot, result: res})
 	c.ring()
@@ -109,7 +111,7 @@ func (c *Call) post(e event) {
 	}
 }
 
-// ring says that there are events.
+// ring signals that there are events.
 func (c *Call) ring() {
 	select {
 	case c.wake <- struct{}{}:
@@ -117,11 +119,11 @@ func (c *Call) ring() {
 	}
 }
 
-// Wake receives when Next has something to say; nil for a call that never waited.
+// Wake receives when Next should be called; it is nil for a call that never waited.
 func (c *Call) Wake() <-chan struct{} { return c.wake }
 
-// Due returns after how long Next should be called although Wake has not received,
-// because patience runs out; ok is false for never. It is above 0.
+// Due returns after how long Next should be called even if Wake has not received, since
+// patience runs out. It is above 0; ok is false for never.
 func (c *Call) Due() (wait time.Duration, ok bool) {
 	due := int64(never)
 	for i := range c.slots {
@@ -167,7 +169,7 @@ func (c *Call) Next() (answers []Answer, read []int32) {
 	return answers, read
 }
 
-// take is one event.
+// take handles one event for Next.
 func (c *Call) take(e *event, now int64, answers []Answer, read []int32) ([]Answer, []int32) {
 	if e.slot == none {
 		return append(answers, Answer{Key: int(e.index), Result: e.result}), read
@@ -201,12 +203,12 @@ func (c *Call) take(e *event, now int64, answers []Answer, read []int32) ([]Answ
 	return answers, read
 }
 
-// conclusive reports whether no other read could tell more.
+// conclusive reports whether no other read could do better.
 func conclusive(s partition.Status) bool { return s.Answered() || s == partition.TooLarge }
 
-// insist has a key read again while its wait goes on: by another call that has
-// begun to read it since, or else by this one, and the next time by this one in any
-// case.
+// insist has a key read again while its wait goes on. The first time the call waits for
+// another that has begun to read the key since, or else reads it itself; the second time
+// it reads it in any case.
 func (c *Call) insist(at int32, now int64, read []int32) []int32 {
 	s := &c.slots[at]
 	after := s.since
@@ -230,7 +232,7 @@ func (c *Call) insist(at int32, now int64, read []int32) []int32 {
 	return read
 }
 
-// finish ends what still goes on for a key.
+// finish marks a key as answered and ends its waits.
 func (c *Call) finish(s *slot) {
 	s.done = true
 	for _, w := range []*wait{s.first, s.second} {
@@ -241,9 +243,9 @@ func (c *Call) finish(s *slot) {
 	s.first, s.second = nil, nil
 }
 
-// Unanswered returns the keys that wait or have waited and have no answer, in case the lookup
-// ends before they have. Their results say why a read of them has failed while another went on;
-// they are pending if none has.
+// Unanswered returns the keys that have waited and have no answer, for a lookup that ends
+// before they have. The result of a key is the failure of a read of it that ended while
+// another went on, or pending.
 func (c *Call) Unanswered() []Answer {
 	var out []Answer
 	for i := range c.slots {
@@ -254,15 +256,15 @@ func (c *Call) Unanswered() []Answer {
 	return out
 }
 
-// Close ends the call, which is of no more use. Those that wait for its reads read
-// themselves; it waits for nobody any more. No read of its own may go on.
+// Close ends the call, which must not be used any more. No read of its own may go on.
+// Those that wait for its reads read the keys themselves, and its own waits end.
 func (c *Call) Close() {
-	// All are notified before one is woken: they plan what they must read together.
+	// All are notified before any is woken, so that each plans all its keys together.
 	var notified *wait
 	met := len(c.slots) > 0
 	for i := range c.reads {
 		r := &c.reads[i]
-		if r.listed { // which only the call itself changes
+		if r.listed { // only the call itself changes it
 			notified = r.unlist().release(notified)
 		}
 		met = met || r.met

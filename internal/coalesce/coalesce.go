@@ -13,26 +13,26 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// DefaultMaxWaiters is how many lookups wait for one read. A hot key costs one read
-// for every 65 lookups of it, and a read that fares badly holds up no more than
+// DefaultMaxWaiters is the most lookups that wait for one read. A hot key then costs one
+// read for every 65 lookups of it, and a read that is slow or fails holds up no more than
 // these.
 const DefaultMaxWaiters = 64
 
-// buckets is a power of two. With 128 KiB, a bucket holds few keys also when a
+// buckets is a power of two. At 128 KiB in all, a bucket holds few keys even when a
 // hundred thousand are being read.
 const buckets = 1 << 13
 
-// Group is the keys that are being read. It is safe for concurrent use.
+// Group is the set of keys that are being read. It is safe for concurrent use.
 type Group struct {
 	seed       maphash.Seed
 	begin      time.Time
 	maxWaiters int32
 	buckets    []bucket
-	// calls are those that nobody else has met, for reuse.
+	// calls holds ended calls that met no other, for reuse.
 	calls sync.Pool
 }
 
-// New returns a group in which at most maxWaiters lookups wait for one read; 0
+// New returns a group in which at most maxWaiters lookups wait for one read; 0 or less
 // means DefaultMaxWaiters.
 func New(maxWaiters int) *Group {
 	if maxWaiters <= 0 {
@@ -43,10 +43,10 @@ func New(maxWaiters int) *Group {
 	return g
 }
 
-// now is the time since the group was made.
+// now returns the nanoseconds since the group was made.
 func (g *Group) now() int64 { return int64(time.Since(g.begin)) }
 
-// Count returns how many reads are listed and how many waits for them.
+// Count returns how many reads can be joined and how many waits there are for them.
 func (g *Group) Count() (reads, waits int) {
 	for i := range g.buckets {
 		b := &g.buckets[i]
@@ -62,20 +62,19 @@ func (g *Group) Count() (reads, waits int) {
 	return reads, waits
 }
 
-// patienceShare is which part of the time that a lookup has left it spends at most
-// on waiting for one read of another.
+// A lookup waits for one read of another for at most one part in patienceShare of the
+// time that it has left.
 const patienceShare = 4
 
 // never is the deadline of a call without one.
 const never = math.MaxInt64
 
-// Begin divides the keys of a lookup, which must be distinct, into those that it
-// reads itself and those for which it waits. The lookup ends at deadline; the zero
-// time is never. Patience, above 0, is both the largest age of a read that is worth
-// waiting for and how long to wait for one until the key is read again; it is cut to
-// a quarter of the time left. It waits for no read of a lower priority, which may itself be kept
-// waiting or shed. The columns of q and keys must not change any more. The call must
-// be closed, once.
+// Begin divides the keys of a lookup, which must be distinct, into those that it reads
+// itself and those for which it waits. The lookup ends at deadline; the zero time means
+// never. Patience, above 0, is both the largest age of a read that is joined and how long
+// a key is waited for until it is read again; it is cut to a quarter of the time left. No
+// read of a lower priority is joined, as that may itself be kept waiting or shed. The
+// caller must not change keys or the columns of q any more, and must close the call once.
 func (g *Group) Begin(q *partition.Query, keys []partition.Key, deadline time.Time, patience time.Duration, priority identity.Priority) *Call {
 	now := g.now()
 	c := g.calls.Get().(*Call)
@@ -92,7 +91,7 @@ func (g *Group) Begin(q *partition.Query, keys []partition.Key, deadline time.Ti
 	for i := range keys {
 		if w := c.attach(int32(i), none, now, anyTime); w != nil {
 			c.slots[w.slot].first = w
-			c.reads[i].by = nil // of an earlier use
+			c.reads[i].by = nil // left from an earlier use
 		}
 	}
 	return c

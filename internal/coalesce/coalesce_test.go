@@ -19,7 +19,7 @@ const (
 	patience = 15 * ms
 )
 
-// inBubble runs a test at exact moments, after which nothing may be listed.
+// inBubble runs a test in virtual time, after which nothing may be listed.
 func inBubble(t *testing.T, maxWaiters int, f func(t *testing.T, g *Group, begin func(deadline time.Duration) *Call)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -33,7 +33,7 @@ func inBubble(t *testing.T, maxWaiters int, f func(t *testing.T, g *Group, begin
 	})
 }
 
-// next is what a call is told at this moment.
+// next returns what Next tells a call now.
 func next(c *Call) (statuses []partition.Status, read []int32) {
 	answers, read := c.Next()
 	for _, a := range answers {

@@ -12,13 +12,13 @@ type Mode uint8
 
 // The modes a table can choose.
 const (
-	// Auto shares reads at ONE, LOCAL_ONE and NODE_LOCAL: one replica's answer,
-	// which says nothing of a write that has just been made.
+	// Auto shares reads at ONE, LOCAL_ONE and NODE_LOCAL. Their answer is that of one
+	// replica, which guarantees nothing about a recent write anyway.
 	Auto Mode = iota
 	// Never shares no read.
 	Never
 	// Always shares reads at every level. A lookup may then miss a write that was
-	// acknowledged shortly before it was asked, also at a quorum.
+	// acknowledged shortly before it, even at a quorum.
 	Always
 )
 

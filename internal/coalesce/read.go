@@ -8,15 +8,15 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// bucket is a list of reads, the youngest first, whose keys have the same hash in
-// part. Its mutex guards the reads that it holds, and their lists of waits.
+// bucket is a list of reads whose hashes have the same lower bits, the youngest first.
+// Its mutex guards the reads in it and their lists of waits.
 type bucket struct {
 	mu    sync.Mutex
 	first *read
 }
 
-// read is a key that a call reads. What its bucket does not guard never changes
-// while the read is listed.
+// read is the read of a key by a call. Fields that its bucket does not guard do not
+// change while it is listed.
 type read struct {
 	prev, next *read
 	by         *Call
@@ -25,16 +25,16 @@ type read struct {
 	index      int32
 	waiting    int32
 	hash       uint32
-	// slot is that of the key in the call; none for a key that never waited.
+	// slot is the index of the key's slot in the call; none for a key that never waited.
 	slot int32
-	// met is set once another call has waited.
+	// listed is set while others may join, met once another call has waited.
 	listed, met bool
 }
 
 // none is the slot of a key that its call reads from the start.
 const none = -1
 
-// wait is a call that waits for the read of another.
+// wait is the wait of a call for the read of another.
 type wait struct {
 	prev, next  *wait
 	call        *Call
@@ -42,23 +42,23 @@ type wait struct {
 	index, slot int32
 }
 
-// Moments after which a read must have begun to be waited for.
+// A read is joined only if it began after some moment; these two are special.
 const (
-	// anyTime is before every read began.
+	// anyTime is before every read.
 	anyTime = -1
 	// alone is after every read: the call reads itself.
 	alone = math.MaxInt64
 )
 
 // attach makes a key of the call wait for a read by another call, and returns the
-// wait; or lists a read by the call itself, and returns nil. A read is waited for
-// when
+// wait. If there is none to wait for, it lists a read by the call itself and returns
+// nil. A read is waited for when
 //
-//   - it began after a moment, and within the patience of the call before now: one
-//     that is older is late, and whoever asks now may be answered by another host;
-//   - its lookup goes on for the patience of the call or as long as the call;
+//   - it began later than after, and no longer ago than the patience of the call: an
+//     older one is late, and a new one may be answered sooner by another host;
+//   - its lookup ends no earlier than the patience of the call, or than the call;
 //   - its lookup has the priority of the call or a higher one;
-//   - fewer than the most waiters wait for it.
+//   - fewer than maxWaiters calls wait for it.
 func (c *Call) attach(index, slot int32, now, after int64) *wait {
 	id := c.keys[index].ID()
 	hash := uint32(maphash.Comparable(c.group.seed, id) ^ c.hash)
@@ -102,8 +102,8 @@ func (r *read) admit(w *wait) *wait {
 
 func (r *read) bucket() *bucket { return &r.by.group.buckets[r.hash%buckets] }
 
-// unlist takes the read off its bucket, so that nobody joins any more, and returns
-// who waits for it: nobody the second time.
+// unlist removes the read from its bucket, so that nobody joins any more, and returns the
+// waits for it; nil the second time.
 func (r *read) unlist() *wait {
 	b := r.bucket()
 	b.mu.Lock()
@@ -146,8 +146,8 @@ func (w *wait) leave() {
 	}
 }
 
-// notify hands the end of a read to those that wait: its result, or nil that they
-// must read the key themselves.
+// notify tells those that wait that the read has ended: with its result or, if res is
+// nil, without one.
 func (w *wait) notify(res *partition.Result) {
 	for ; w != nil; w = w.next {
 		w.call.post(w.event(res))
@@ -155,12 +155,12 @@ func (w *wait) notify(res *partition.Result) {
 	}
 }
 
-// release does the same as notify(nil), but wakes nobody. It returns all that were
-// notified, those given among them.
+// release does the same as notify(nil), but wakes nobody. It returns its waits in front
+// of those given.
 func (w *wait) release(notified *wait) *wait {
 	for w != nil {
 		w.call.post(w.event(nil))
-		// The list is that of no read any more.
+		// The read is unlisted, so that the link is free for another list.
 		w, w.next, notified = w.next, notified, w
 	}
 	return notified

@@ -1,5 +1,5 @@
-// Package cost decides how large groups should be: from the answers of hosts it learns, for
-// each table, what a statement takes and what each of its keys does, and finds the fewest
+// Package cost decides how large groups should be. From the answers of hosts it learns, for each
+// table, how long a statement takes and how much each of its keys adds. It then finds the fewest
 // statements that still keep a lookup well within its hedge delay and operating point.
 package cost
 
@@ -15,27 +15,28 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// Meter is a Reader that learns from what another reads. It is safe for concurrent use.
+// Meter is an executor.Reader that learns from the reads of another. It is safe for concurrent
+// use.
 type Meter struct {
 	reader executor.Reader
 	begin  time.Time
-	// budgets are by keyspace.table.
+	// budgets is by keyspace.table.
 	budgets atomic.Pointer[map[string]time.Duration]
-	// models is replaced as a whole when there is one more; mu is for that.
+	// models is never changed, but replaced when a model is added; mu guards that.
 	models atomic.Pointer[map[kind]*model]
 
 	mu sync.Mutex
-	// reads are in flight at each host, by its id, until the host has settled them.
+	// reads counts the reads that each host, by its id, has not settled.
 	reads map[string]int
 }
 
-// kind is what reads that cost the same have in common.
+// kind identifies the reads that are learned from together, as they cost the same.
 type kind struct {
 	keyspace, table, shape string
 	level                  partition.Level
 }
 
-// NewMeter returns a meter of a reader. Until SetBudgets every table has Budget's default.
+// NewMeter returns a Meter of reader. Until SetBudgets every table has Budget's default.
 func NewMeter(reader executor.Reader) *Meter {
 	m := &Meter{reader: reader, begin: time.Now(), reads: make(map[string]int)}
 	m.models.Store(&map[kind]*model{})
@@ -43,14 +44,14 @@ func NewMeter(reader executor.Reader) *Meter {
 	return m
 }
 
-// budgetShare is the part of the hedge delay that a group may take. A host is kept for as
-// long, so that what queues behind it waits the longer: DESIGN.md has what other parts do.
+// A group may take one part in budgetShare of the hedge delay. It keeps a host busy for that
+// long, and what queues behind it waits for that long: DESIGN.md compares other parts.
 const budgetShare = 8
 
-// Budget returns how long the groups of a table may take, by its speculative_retry and the
-// operating point of its SLA (0 for none): an eighth of the shorter. A policy without a fixed
-// delay counts as hedge.Fallback: percentiles follow the size of groups, which must not
-// follow them.
+// Budget returns how long the groups of a table may take: an eighth of the delay of its
+// speculative_retry or of the operating point of its SLA, 0 for none, whichever is shorter. A
+// policy without a fixed delay counts as hedge.Fallback: percentiles follow the size of groups,
+// which must not follow them.
 func Budget(retry hedge.Policy, operateAt time.Duration) time.Duration {
 	within := retry.FixedDelay()
 	if within <= 0 {
@@ -62,11 +63,11 @@ func Budget(retry hedge.Policy, operateAt time.Duration) time.Duration {
 	return within / budgetShare
 }
 
-// SetBudgets sets how long the groups of each table may take, by keyspace.table. The map
-// must not change any more.
+// SetBudgets sets how long the groups of each table may take, by keyspace.table. The caller must
+// not change the map any more.
 func (m *Meter) SetBudgets(budgets map[string]time.Duration) { m.budgets.Store(&budgets) }
 
-// budget is how long a group of the kind may take.
+// budget returns how long a group of the kind may take.
 func (m *Meter) budget(k kind) time.Duration {
 	if d, ok := (*m.budgets.Load())[k.name()]; ok {
 		return d
@@ -76,8 +77,8 @@ func (m *Meter) budget(k kind) time.Duration {
 
 func (k kind) name() string { return k.keyspace + "." + k.table }
 
-// GroupSize returns how large groups of a query should be: Keys alone until enough answers
-// were seen, and Keys 0 while the number of keys alone should say.
+// GroupSize returns how large the groups of a plan that is made now should be: Keys alone until
+// enough answers were seen, and Keys 0 while the planner should decide by the number of keys.
 func (m *Meter) GroupSize(q *executor.Query) executor.GroupSize {
 	if of := (*m.models.Load())[kindOf(q)]; of != nil {
 		return of.planned(time.Since(m.begin))
@@ -85,8 +86,8 @@ func (m *Meter) GroupSize(q *executor.Query) executor.GroupSize {
 	return executor.GroupSize{Keys: firstSize}
 }
 
-// Costs returns what is known of a query, as GroupSize does, but nothing, not even Keys, while
-// reads are slow and it is not certain that their keys are expensive.
+// Costs returns what is known of a query, as GroupSize does. But it returns the zero GroupSize
+// while reads are slow and it is not certain that their keys are expensive.
 func (m *Meter) Costs(q *executor.Query) executor.GroupSize {
 	if of := (*m.models.Load())[kindOf(q)]; of != nil {
 		return of.certain(time.Since(m.begin))
@@ -94,8 +95,8 @@ func (m *Meter) Costs(q *executor.Query) executor.GroupSize {
 	return executor.GroupSize{Keys: firstSize}
 }
 
-// GroupSizes returns those that are known, by keyspace.table. Of a table that is read at
-// several levels or in several shapes it is the one most reads were learned of.
+// GroupSizes returns the known sizes by keyspace.table. A table that is read at several levels or
+// in several shapes has the size that was learned from the most reads.
 func (m *Meter) GroupSizes() map[string]executor.GroupSize {
 	out, most := make(map[string]executor.GroupSize), make(map[string]int)
 	for k, of := range *m.models.Load() {
@@ -119,7 +120,7 @@ func (m *Meter) Read(ctx context.Context, q *executor.SubQuery) ([]partition.Res
 	}
 	panics := true
 	defer func() {
-		if panics { // then nobody may settle it
+		if panics { // then it may never be settled
 			leave()
 		}
 	}()
@@ -150,7 +151,7 @@ func answered(results []partition.Result) bool {
 	return len(results) > 0
 }
 
-// enter counts a read at a host and returns how many were in flight there before it.
+// enter counts a read at a host and returns how many were in-flight there before it.
 func (m *Meter) enter(host string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

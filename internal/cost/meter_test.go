@@ -118,7 +118,7 @@ func TestAPanicLeavesNoReadInFlight(t *testing.T) {
 	}
 }
 
-// Whoever merges lets nothing wait while keys may be expensive.
+// Merging lets nothing wait while keys may be expensive.
 func TestNothingIsSaidOfCostsWhileTheSizeIsProvisional(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMeter(&queue{table: &table{statement: 20 * ms, rng: rand.New(rand.NewPCG(1, 2))}})

@@ -18,7 +18,7 @@ func (m *Meter) Describe(to chan<- *prometheus.Desc) {
 	to <- sizeDesc
 }
 
-// Collect implements prometheus.Collector: tables of which enough is known.
+// Collect implements prometheus.Collector for tables of which enough is known.
 func (m *Meter) Collect(to chan<- prometheus.Metric) {
 	for table, s := range m.GroupSizes() {
 		to <- prometheus.MustNewConstMetric(statementDesc, prometheus.GaugeValue, s.StatementCost.Seconds(), table)

@@ -11,80 +11,86 @@ import (
 )
 
 const (
-	// window is of how many reads a model is made, and refit how many of them are new in
-	// each. Half a window told a/b to 7 where it was 2.7, a whole one to 3.1.
+	// window is the number of reads that a model is fitted to, and refit that of new ones after
+	// which it is fitted again. Half a window estimated a/b, the cost of a statement in keys, at
+	// up to 7 where it was 2.7, a whole one at up to 3.1.
 	window, refit = 1024, 64
-	// gap is the time between two reads that are learned from. A pause of a host, or a
-	// burst, is then no more than its part of the window, which lasts 10 s or longer.
+	// gap is the least time between two reads that are learned from. A window then lasts 10 s
+	// or longer, and a pause of a host or a burst fills no more of it than of that time.
 	gap = 10 * time.Millisecond
-	// straggler is how many times slower than the median a read counts at most: a read from
-	// the disk counts, a pause hardly does.
+	// straggler is how many times slower than the median a read counts at most, so that a read
+	// from disk counts and a pause hardly does.
 	straggler = 4
-	// priorRatio is what a statement costs, in keys, until reads of different sizes tell: six
-	// real nodes spent 0.22 ms of CPU on a statement and 0.035 ms on a key. mostRatio is what
-	// it costs at most; the same nodes took 20 to 27 times as long for it.
+	// priorRatio is what a statement is assumed to cost, in keys, until reads of different sizes
+	// show it: six real nodes spent 0.22 ms of CPU on a statement and 0.035 ms on a key.
+	// mostRatio is the most that is believed; by time, a statement of the same nodes cost 20 to
+	// 27 keys.
 	priorRatio, mostRatio = 6, 100
-	// keep is how many times too large or too small a size may be that stays in use: where
-	// 52 keys were right, 1,024 reads told 41 to 68.
+	// keep is by what factor a size in use may be wrong before it is changed: where 52 keys were
+	// right, 1,024 reads suggested 41 to 68.
 	keep = 1.5
-	// statements is how many times what its statement takes the keys of a group may take,
-	// whatever its budget: three quarters of the work are then keys. Load makes a statement and
-	// its keys slower alike, so that this size stays when no group is within the budget.
+	// The keys of a group may take statements times as long as its statement, whatever its
+	// budget: three quarters of the work are then keys. Load makes a statement and its keys
+	// slower alike, so that this size stays when no group is within the budget.
 	statements = 3
-	// usualSize is what the planner chooses for 50 keys by their number. Where it takes more
-	// than the budget, other sizes are used only from enter times as many keys, by a whole
-	// window or when sure standard errors make no difference: of nodes that pause and limp,
-	// 1,024 reads told a/b to 3.1 where it was 2.7, and 256 to 9.6.
+	// usualSize is the group that the planner chooses for 50 keys by their number. If it exceeds
+	// the budget, other sizes are used only from enter times as many keys. Whether they reach
+	// that is decided by a whole window, or as soon as sure standard errors make no difference:
+	// for nodes that pause and limp, 1,024 reads estimated a/b at up to 3.1 where it was 2.7, and
+	// 256 at 9.6.
 	usualSize, enter, sure = 10, 2, 2
-	// firstSize is the size until reads tell: 50 keys are then two or three statements. It ends
-	// at once when a group of it takes more than slow budgets, a third of the hedge delay.
+	// firstSize is the size until costs are learned: 50 keys are then two or three statements. It
+	// ends with the first fit if a group of it takes more than slow budgets, a third of the hedge
+	// delay.
 	firstSize, slow = 25, 8.0 / 3
-	// explore is how many plans there are for each that has groups of the first size all the
-	// same, until it is certain that they are too large: reads of one size tell no slope, and
-	// what is slow may be nodes that have just been started.
+	// One plan in explore has groups of firstSize all the same until it is certain that they are
+	// too large: reads of one size do not show what a key costs, and nodes may be slow because
+	// they have just been started.
 	explore = 8
-	// provisionalFor is for how long groups are smaller for being slow, if that is not certain
-	// and too little is learned to choose again: small groups under load leave no host alone.
+	// provisionalFor is how long groups stay smaller because reads are slow, if that is not
+	// certain and too little is learned to choose again: under load, small groups leave no host
+	// alone, and nothing is learned.
 	provisionalFor = 10 * time.Second
-	// together is how many reads of a host, one after the other, are taken to be of the same
-	// pace: enough for sizes to differ, and at 10 ms a read short beside the limping of a host.
+	// together is how many consecutive reads of a host are taken to have the same pace: enough
+	// for sizes to differ and, at 10 ms a read, short compared with the limping of a host.
 	together = 10
-	// reach is how many times larger than any read learned from a group may be.
+	// A group may be at most reach times as large as any read learned from.
 	reach = 2
 )
 
-// read is one read that was answered.
+// read is one read that was answered or abandoned.
 type read struct {
 	host string
 	keys int
 	took time.Duration
 }
 
-// model is what the reads of one kind cost.
+// model learns what the reads of one kind cost.
 type model struct {
 	// budget returns how long a group may take.
 	budget func() time.Duration
 	size   atomic.Pointer[executor.GroupSize]
 
-	// provisional is set while groups are smaller than the first size for being slow, although
-	// that may not be for their keys, and plans counts those made meanwhile.
+	// provisional is set while groups are smaller than firstSize because reads are slow, which
+	// may not be due to their keys. plans counts the plans made meanwhile.
 	provisional atomic.Bool
 	plans       atomic.Uint32
-	// chosenAt is when the size was chosen last, as a time.Duration.
+	// chosenAt is when the size was chosen last, as a time.Duration since the Meter was made.
 	chosenAt atomic.Int64
 
 	// nextAt is when the next read may be learned from, as a time.Duration.
 	nextAt atomic.Int64
 
 	mu sync.Mutex
-	// reads are the last ones learned from, up to window, of which the oldest is at count % window.
+	// reads are the last ones learned from, up to window. The oldest of a whole window is at
+	// count % window.
 	reads []read
 	count int
 	// statement and key are the costs in seconds.
 	statement, key float64
-	// keyError is the standard error of key, infinite while sizes are equal, and middle the keys
-	// of a read of which the time is known best: what a key is taken for more, a statement is
-	// taken for less by as many.
+	// keyError is the standard error of key, infinite while sizes are equal. middle is the number
+	// of keys of which the time is known best: if a key costs more than estimated, a statement
+	// costs less by middle times as much.
 	keyError, middle float64
 }
 
@@ -95,7 +101,7 @@ func (m *model) groupSize() executor.GroupSize {
 	return executor.GroupSize{Keys: firstSize}
 }
 
-// planned is the size for the groups of one plan that is made now.
+// planned returns the size for the groups of one plan that is made now.
 func (m *model) planned(now time.Duration) executor.GroupSize {
 	size := m.groupSize()
 	if !m.provisional.Load() {
@@ -107,12 +113,12 @@ func (m *model) planned(now time.Duration) executor.GroupSize {
 	return size
 }
 
-// ended reports whether a provisional size has ended, since too little more was learned.
+// ended reports whether a provisional size has ended, as it was not chosen again in time.
 func (m *model) ended(now time.Duration) bool {
 	return now-time.Duration(m.chosenAt.Load()) > provisionalFor
 }
 
-// certain is the size, or nothing while it is provisional.
+// certain returns the size, but nothing of a provisional one.
 func (m *model) certain(now time.Duration) executor.GroupSize {
 	switch {
 	case !m.provisional.Load():
@@ -133,15 +139,15 @@ func (m *model) learned() int {
 	return m.count
 }
 
-// wants reports whether to learn from a read that is sent at a moment, when so many others
-// are in flight at its host. It is decided then, or the fast would be learned from first.
+// wants reports whether to learn from a read that is sent now, with met others in-flight at its
+// host. If that were decided at its end, the fast would be learned from first.
 func (m *model) wants(met int, now time.Duration) bool {
 	next := m.nextAt.Load()
 	return met == 0 && int64(now) >= next && m.nextAt.CompareAndSwap(next, int64(now+gap))
 }
 
-// learn takes a read that has ended. One that was abandoned took at least so long: it counts
-// only if that is more than was to be expected, or is slow while nothing is known.
+// learn learns from a read that has ended. An abandoned one would have taken longer, so it counts
+// only if it took more than expected or, while nothing is known, more than slow budgets.
 func (m *model) learn(r read, abandoned bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -166,9 +172,9 @@ func (m *model) learn(r read, abandoned bool) {
 
 func (m *model) predict(keys int) float64 { return m.statement + m.key*float64(keys) }
 
-// fit sets the costs to the line through the reads, by least squares of relative errors.
-// What is slower than the median by more than straggler counts as that. The ratio of the fit
-// before weighs as much as one read, so that it stays while all reads have the same size.
+// fit sets the costs to the line through the reads, by least squares of relative errors. A read
+// that is slower than the median by more than straggler counts as slower by just that. The ratio
+// of the previous fit weighs as much as one read, so that it stays while all reads have one size.
 func (m *model) fit(reads []read) {
 	if m.key <= 0 {
 		m.statement, m.key = priorRatio, 1 // the unit does not matter to ratios
@@ -213,10 +219,10 @@ func (m *model) fit(reads []read) {
 	m.middle = wn / w
 }
 
-// paceOf returns how slow the host of each read was around that time, relative to the mean of
-// all reads: a slow host is given fewer keys, so that its small reads would be taken for what a
-// statement costs. It also returns the mean number of keys of the host's reads around that time:
-// a slope is told by what a read has more or less than these.
+// paceOf returns how slow the host of each read was around that time, relative to the mean of all
+// reads. A slow host is given fewer keys, so that its small reads would otherwise look like
+// expensive statements. It also returns the mean number of keys of the host's reads around that
+// time: only what a read has more or less shows the cost of a key.
 func paceOf(reads []read, most float64, predict func(int) float64) (pace, usual []float64) {
 	type spell struct{ sum, keys, reads float64 }
 	last, all := make(map[string]*spell), new(spell)
@@ -241,7 +247,7 @@ func paceOf(reads []read, most float64, predict func(int) float64) (pace, usual 
 	return pace, usual
 }
 
-// choose sets the size of groups, by the reads that the costs come from.
+// choose sets the size of groups by the costs that were fitted to reads.
 func (m *model) choose(reads []read) {
 	largest := 0
 	for _, r := range reads {
@@ -269,7 +275,7 @@ func (m *model) choose(reads []read) {
 		size, provisional = inUse, m.provisional.Load()
 	}
 	m.provisional.Store(provisional)
-	m.chosenAt.Store(m.nextAt.Load()) // that of the last read, as good as now
+	m.chosenAt.Store(m.nextAt.Load()) // when the last read was sent, close enough to now
 	if inUse > 0 && size < inUse*keep && size > inUse/keep {
 		size = inUse
 	}
@@ -278,7 +284,7 @@ func (m *model) choose(reads []read) {
 	})
 }
 
-// sizeFor is how many keys a group may have if a key costs so much, in seconds.
+// sizeFor returns how many keys a group may have if a key costs key seconds instead of m.key.
 func (m *model) sizeFor(key, budget float64) float64 {
 	if key <= 0 {
 		return math.Inf(1)

@@ -17,8 +17,8 @@ const ms = time.Millisecond
 // table is what reads of a table really take.
 type table struct {
 	statement, key time.Duration
-	// spread is the sigma of the lognormal factor of a read; of a share of the reads,
-	// stragglers, that is another 20.
+	// spread is the sigma of the lognormal factor of a read. A share of the reads, stragglers,
+	// takes 20 times as long besides.
 	spread, stragglers float64
 	rng                *rand.Rand
 }
@@ -80,7 +80,7 @@ func TestNothingIsSaidOfFewReads(t *testing.T) {
 	assert.NotEqual(t, executor.GroupSize{Keys: firstSize}, m.groupSize())
 }
 
-// What few reads say of groups of the first size: nothing stays as it is, unless it is slow.
+// Few reads leave groups of the first size as they are, unless these are slow.
 func TestFewReadsEndTheFirstSizeOnlyWhereItIsSlow(t *testing.T) {
 	for name, c := range map[string]struct {
 		statement, key time.Duration
@@ -127,7 +127,7 @@ func TestSizesOfSlowKeysAreProvisionalUntilTheirCostIsCertain(t *testing.T) {
 	assert.False(t, m.provisional.Load())
 }
 
-// A load that leaves no host alone teaches nothing, and small groups make it.
+// A load that keeps all hosts busy teaches nothing, and small groups make such a load.
 func TestAProvisionalSizeEndsWhenNothingMoreIsLearned(t *testing.T) {
 	m, of := newModel(usualBudget), newTable(8*ms, 80*time.Microsecond)
 	learn := func(now time.Duration) {
@@ -143,7 +143,7 @@ func TestAProvisionalSizeEndsWhenNothingMoreIsLearned(t *testing.T) {
 	}
 }
 
-// Reads of one size, or of none but slow hosts, do not forget what a statement costs.
+// Reads of one size do not make the model forget what a statement costs, even if they are slow.
 func TestReadsOfOneSizeKeepTheRatio(t *testing.T) {
 	m := newModel(usualBudget)
 	newTable(ms, 40*time.Microsecond).feed(m, 2*window, 5, 50)
@@ -190,7 +190,7 @@ func TestATableGoesToTheDiskAndBack(t *testing.T) {
 
 // A processor that is shared makes statements and keys slower alike.
 func TestSizesDoNotFollowTheLoad(t *testing.T) {
-	// serve has every other two windows be of a table that is at a bottleneck.
+	// serve has every other two windows be of the busy table.
 	serve := func(busy *table) (least, changes int) {
 		m, idle := newModel(usualBudget), newTable(ms, 40*time.Microsecond)
 		idle.feed(m, window, 5, 50)

@@ -52,7 +52,7 @@ func newKey(t testing.TB, i uint64) partition.Key {
 	return k
 }
 
-// read is one sub-query that a node got.
+// read is one sub-query that a node received.
 type read struct {
 	host string
 	keys []partition.Key
@@ -60,12 +60,12 @@ type read struct {
 	ctx  context.Context
 }
 
-// node says how a host answers a sub-query: after a time, or with an error. A
-// negative time is never.
+// node says how a host answers a sub-query: after how long, or with which error. A negative
+// time means never.
 type node func(at time.Duration, keys int) (time.Duration, error)
 
-// cluster is a Reader of fake nodes. Like a host, a node goes on working on what
-// its caller has given up, and settles it when it is done.
+// cluster is a Reader of fake nodes. Like a host, a node goes on with work that its caller
+// has given up, and settles it when it is done.
 type cluster struct {
 	begin time.Time
 	mu    sync.Mutex
@@ -103,7 +103,7 @@ func (c *cluster) Read(ctx context.Context, q *SubQuery) ([]partition.Result, er
 	if c.record {
 		c.reads = append(c.reads, read{host: q.Host.ID, keys: q.Keys, at: at, ctx: ctx})
 	}
-	// Under the lock, so that scripts may share their dice.
+	// Under the lock, so that nodes may share a random generator.
 	took, err := n(at, len(q.Keys))
 	c.mu.Unlock()
 	if took < 0 {
@@ -126,12 +126,11 @@ func (c *cluster) Read(ctx context.Context, q *SubQuery) ([]partition.Result, er
 	return results, nil
 }
 
-// work calls settled once a time has passed, and reports whether it has not been
-// given up before.
+// work calls settled after a time, and reports whether the caller has waited for it.
 //
-// It makes no timer that is due at once. Such a timer runs on the spot, and all
-// of a synctest bubble do so as one thread in the eyes of the race detector, which
-// crashes when two goroutines run theirs at the same time (golang/go#78156).
+// It makes no timer that is due at once: such a timer runs on the spot. To the race
+// detector all of those in a synctest bubble are one thread, and it crashes when two
+// goroutines run theirs at the same time (golang/go#78156).
 func work(ctx context.Context, took time.Duration, settled func()) bool {
 	if took == 0 {
 		settled()
@@ -229,7 +228,7 @@ func (b *bench) request(keys int) *Request {
 	return req
 }
 
-// outcome is what became of one lookup.
+// outcome is how one lookup ended.
 type outcome struct {
 	Stats
 	at, took time.Duration
@@ -246,7 +245,7 @@ func (o *outcome) count(s partition.Status) int {
 	return n
 }
 
-// extraKeys is how many keys were asked again for being late.
+// extraKeys is how many keys were asked again because an attempt was late.
 func (o *outcome) extraKeys() int {
 	n := 0
 	for _, a := range o.Attempts {
@@ -257,7 +256,7 @@ func (o *outcome) extraKeys() int {
 	return n
 }
 
-// run executes a request, and checks what holds for each.
+// run executes a request, and checks what holds for every request.
 func (b *bench) run(ctx context.Context, req *Request) outcome {
 	return b.runPlan(ctx, req, b.Plan(req))
 }
@@ -316,7 +315,7 @@ func (b *bench) load(every, during time.Duration, keys int, timeout time.Duratio
 	return out
 }
 
-// between are the lookups that began in a time.
+// between returns the lookups that began in the time given.
 func between(all []outcome, from, to time.Duration) []outcome {
 	var out []outcome
 	for _, o := range all {
@@ -355,8 +354,8 @@ func extraRatio(all []outcome) float64 {
 	return float64(hedges) / float64(subQueries)
 }
 
-// long leaves a test of very many lookups out of the race detector's run, where it
-// takes from many seconds to minutes. make test-unit runs it without.
+// long skips a test of very many lookups under the race detector, where it takes from many
+// seconds to minutes. make test-unit runs it without.
 func long(t *testing.T) {
 	t.Helper()
 	if underRace {

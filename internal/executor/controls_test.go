@@ -13,7 +13,7 @@ const never = time.Duration(math.MaxInt64)
 // setup is what a bench is made from.
 type setup struct {
 	Config
-	// without names the safeguards that a control goes without.
+	// without names the safeguards that a control lacks.
 	without safeguards
 }
 
@@ -22,7 +22,7 @@ type safeguards struct {
 	budgets, reserve, suspects, failover, cancel, ejection, overtaking, stalls, gone, warming, sparing, standing, slow, rescue bool
 }
 
-// executor is one with policies that lack the safeguards.
+// executor returns one whose policies lack the safeguards.
 func (s *setup) executor() *Executor {
 	if s.Avoidance == AvoidNothing {
 		return New(s.Config)

@@ -22,16 +22,16 @@ import (
 //	half of the time is gone    has also settled nothing since the lookup began   leave
 //	an attempt has failed       as when one is late                               untried
 //
-// A host is lost when it is silent and another has answered meanwhile, be it of another
-// datacenter. It stays so until it is healthy again, which probes find out.
+// A host is lost when it is silent while another host, in any datacenter, has answered. It
+// stays lost until probes find that it is healthy again.
 
 // datacenter is one to which lookups fail over.
 type datacenter struct {
 	name string
-	// keys are outstanding at its hosts, and most is how many may be.
+	// keys is how many are outstanding at its hosts, and most how many may be.
 	keys *atomic.Int64
 	most *atomic.Int64
-	// sent and denied count keys, and total does what sent does.
+	// sent and denied count keys. total is what sent counts.
 	sent, denied prometheus.Counter
 	total        atomic.Int64
 }
@@ -104,14 +104,14 @@ func (e *Executor) mayLeave(v *view, req *Request) bool {
 	return req.Elsewhere != nil && len(v.later) > 0 && e.failoverKeys.Load() > 0
 }
 
-// SetFailoverKeys sets Config.FailoverKeys anew. Keys in flight end as they began.
+// SetFailoverKeys changes Config.FailoverKeys. It does not affect keys in flight.
 func (e *Executor) SetFailoverKeys(keys int) { e.failoverKeys.Store(int64(keys)) }
 
 // out reports whether plans of keys with Request.Elsewhere do without the host.
 func (h *host) out() bool { return h.lost.Load() || h.is(Ejected) }
 
-// loseStalled takes a host for lost that has stalled. Only where there is another datacenter
-// does that make a difference.
+// loseStalled marks a stalled host as lost. That matters only where there is another
+// datacenter.
 func (v *view) loseStalled(h *host) {
 	if len(v.later) == 0 {
 		return
@@ -123,8 +123,8 @@ func (v *view) loseStalled(h *host) {
 	}
 }
 
-// loseSilent takes local replicas of some keys for lost that were silent until another
-// datacenter has answered.
+// loseSilent marks as lost the local replicas of some keys that were silent until another
+// datacenter answered.
 func (r *run) loseSilent(keys []int32) {
 	now, after := r.executor.now(), int64(r.executor.policies.stallAfter)
 	for _, k := range keys {
@@ -143,9 +143,9 @@ func (v *view) anyOut() bool {
 	return slices.ContainsFunc(v.data, func(i ring.HostIndex) bool { return v.hosts[i].out() })
 }
 
-// cutOff reports whether too few of some replicas are left for the level of a request, as a
-// function tells. A key without local replicas is not: its keyspace is not for this
-// datacenter.
+// cutOff reports whether too few of replicas are left for the level of a request, not
+// counting those that are gone. It is false if there are none at all: the keyspace is not
+// for this datacenter.
 func (r *Request) cutOff(v *view, replicas []ring.HostIndex, gone func(*host) bool) bool {
 	left := 0
 	for _, i := range replicas {
@@ -199,9 +199,9 @@ func (e *Executor) surveyLater(v *view, now int64, s *survey) {
 type where uint8
 
 const (
-	// anywhere is local replicas, and others for keys that are cut off from them.
+	// anywhere means local replicas, or others for keys that are cut off from them.
 	anywhere where = iota
-	// elsewhere is only the others.
+	// elsewhere means only the others.
 	elsewhere
 )
 
@@ -217,8 +217,8 @@ func (r *run) deaf(h *host) bool {
 	return r.rescueAt <= now && h.settledAt.Load() < r.begin
 }
 
-// cutOff reports whether a key may be asked of another datacenter now. Replicas that are
-// compared are all of one datacenter.
+// cutOff reports whether a key may be asked of another datacenter now. Its callers see to
+// it that compared replicas are all of one datacenter.
 func (r *run) cutOff(k int32) bool {
 	if !r.mayLeave {
 		return false
@@ -226,9 +226,9 @@ func (r *run) cutOff(k int32) bool {
 	return r.keys[k].last == ReasonUnavailable || r.req.cutOff(r.view, r.req.Replicas[k], r.deaf)
 }
 
-// untriedElsewhere returns the replicas of a key that were not asked yet in the first
-// datacenter to fail over to that has any and can serve its level. It is full as untried
-// says, or because no more keys may be in flight there.
+// untriedElsewhere is untried for the first datacenter to fail over to that has such
+// replicas and can serve the level of the key. full is also set if no more keys may be in
+// flight there.
 func (r *run) untriedElsewhere(k int32, tooFull, into []ring.HostIndex) (open []ring.HostIndex, full bool) {
 	ks, at := &r.keys[k], len(r.req.Replicas[k])
 	for d, dc := range r.view.later {
@@ -256,8 +256,8 @@ func (r *run) untriedElsewhere(k int32, tooFull, into []ring.HostIndex) (open []
 	return into, full
 }
 
-// leave asks the next datacenter for keys of an attempt that are cut off from the local one.
-// No budget of hedges is asked, since the hosts here answer nobody.
+// leave asks the next datacenter for keys of an attempt that are cut off from the local
+// one. The hedge budget is not asked, since the hosts here answer nobody.
 func (r *run) leave(a *attempt) {
 	if !r.mayLeave || a.sent.host.dc != nil {
 		return
@@ -282,8 +282,8 @@ func (r *run) leave(a *attempt) {
 	r.failoverLost()
 }
 
-// leaveDue has all keys leave that are cut off when half of the time is gone, and when three
-// quarters are.
+// leaveDue asks other datacenters for all keys that are cut off. It is due when half of the
+// time is gone, and when three quarters are.
 func (r *run) leaveDue() {
 	r.leaveAt = unset
 	if r.executor.now() < r.urgentAt {
@@ -294,7 +294,8 @@ func (r *run) leaveDue() {
 	}
 }
 
-// refuse ends the keys that were still waited for and that were kept from another datacenter.
+// refuse ends the keys that are still waited for and were not sent to another datacenter
+// for its limit.
 func (r *run) refuse() {
 	r.unanswered(func(k int32) bool { return r.keys[k].refused && !r.keys[k].away },
 		partition.Unanswered(reasons.HostsFull, errElsewhereFull))
@@ -323,12 +324,12 @@ type Datacenter struct {
 	Name string `json:"dc"`
 	// Active is set for the first in the order of which some host can be asked.
 	Active bool `json:"active"`
-	// Hosts own tokens, of which Lost cannot be asked: they answer nobody, or have failed
-	// again and again.
+	// Hosts is how many hosts own tokens. Lost of these cannot be asked: they answer
+	// nobody, or have failed again and again.
 	Hosts int `json:"hosts"`
 	Lost  int `json:"lost"`
-	// InflightKeys are outstanding, of at most MostKeys; Keys are all that were sent there
-	// instead of to the local datacenter. All are 0 for that one.
+	// InflightKeys is how many keys are outstanding, of at most MostKeys. Keys is how many
+	// were ever sent there instead of to the local datacenter, for which all three are 0.
 	InflightKeys int   `json:"inflight_keys,omitempty"`
 	MostKeys     int   `json:"most_keys,omitempty"`
 	Keys         int64 `json:"failover_keys,omitempty"`

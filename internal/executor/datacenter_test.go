@@ -47,11 +47,11 @@ func newTwoRing(t testing.TB, n, rf int) *ring.Ring {
 	return r
 }
 
-// farAway is how long the way to dc2 and back takes.
+// farAway is the round trip time to dc2.
 const farAway = 12 * time.Millisecond
 
-// newTwoCluster returns a cluster of which the hosts of dc2 are far away, and which counts the
-// keys outstanding there.
+// newTwoCluster returns a cluster that has the hosts of dc2 far away, and counts the keys
+// outstanding there.
 func newTwoCluster(n int) *cluster {
 	c := newCluster(usually(rand.New(rand.NewPCG(5, 6))))
 	near := c.usual
@@ -114,7 +114,7 @@ func killed(n node, from, to time.Duration) node {
 	}
 }
 
-// blackHoled loses everything between two moments, until the connection is given up.
+// blackHoled answers nothing between two moments, until the connection is given up.
 func blackHoled(n node, from, to time.Duration) node {
 	return func(at time.Duration, keys int) (time.Duration, error) {
 		if at >= from && at < to {
@@ -186,7 +186,7 @@ func TestALostDatacenterIsLeftAndComesBack(t *testing.T) {
 	}
 }
 
-// firstAtHome is when a host of dc1 first won a key from a moment on.
+// firstAtHome is when, from a moment on, a host of dc1 first won a key.
 func firstAtHome(all []outcome, from time.Duration) time.Duration {
 	for _, o := range all {
 		for _, a := range o.Attempts {
@@ -198,7 +198,7 @@ func firstAtHome(all []outcome, from time.Duration) time.Duration {
 	return unset
 }
 
-// answeredAtHome is how many keys were asked of hosts of dc1 that have won.
+// answeredAtHome is how many keys were asked in attempts at hosts of dc1 that won.
 func answeredAtHome(all []outcome) int {
 	n := 0
 	for _, o := range all {
@@ -320,8 +320,8 @@ func TestAQuorumElsewhereIsOneOfAnotherDatacenter(t *testing.T) {
 	}
 }
 
-// TestComparedReplicasAreOfOneDatacenter has a quorum of replicas compared until their
-// datacenter is lost, and then read by coordinators of the other.
+// TestComparedReplicasAreOfOneDatacenter compares a quorum of replicas until their
+// datacenter is lost; then coordinators of the other read.
 func TestComparedReplicasAreOfOneDatacenter(t *testing.T) {
 	for fault, lose := range map[string]func(node, time.Duration, time.Duration) node{"killed": killed, "frozen": frozen} {
 		t.Run(fault, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testComparedReplicas(t, lose) }) })
@@ -389,7 +389,7 @@ func TestLoadAndRefusalsAreNoReasonToLeave(t *testing.T) {
 	}
 }
 
-// TestAThirdOfEachDatacenterMayBeEjected has the local datacenter lost while hosts of the
+// TestAThirdOfEachDatacenterMayBeEjected loses the local datacenter while hosts of the
 // other time out: each has a limit of its own.
 func TestAThirdOfEachDatacenterMayBeEjected(t *testing.T) {
 	for sick := range 4 {

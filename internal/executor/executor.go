@@ -14,25 +14,26 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// Limits bound what the executor asks of one host. The zero Limits means
-// DefaultLimits, field by field.
+// Limits bounds what the executor asks of one host. A field that is zero or negative takes
+// its default from DefaultLimits.
 type Limits struct {
-	// InflightKeys is the most keys that may be outstanding at one host, abandoned ones
-	// included, as CQL has no cancel. A single larger group is sent to an idle host
-	// nevertheless.
+	// InflightKeys is the most keys that may be outstanding at one host, including
+	// abandoned ones, as CQL cannot cancel a read. An idle host is sent a single larger
+	// group nevertheless.
 	InflightKeys int
-	// EjectAfter is after how many consecutive failures a host is ejected.
+	// EjectAfter is the number of consecutive failures after which a host is ejected.
 	EjectAfter int
-	// EjectMin and EjectMax are the shortest and the longest ejection; it
-	// doubles from the one to the other with each probe that fails.
+	// EjectMin and EjectMax are the shortest and the longest ejection. Its length doubles
+	// with each probe that fails.
 	EjectMin, EjectMax time.Duration
-	// SlowStart is how long a host that was ejected is preferred less, fading.
+	// SlowStart is how long a host costs more after an ejection. The surcharge fades over
+	// this time.
 	SlowStart time.Duration
 }
 
-// DefaultLimits returns the limits that suit Cassandra's own defaults: 1024 keys
-// are some 50 ms of work for one node, the longest backlog that a node which was
-// frozen should have to work off.
+// DefaultLimits returns the limits that suit Cassandra's own defaults: 1024 keys are some
+// 50 ms of work for one node, the longest backlog that it should have to work off after it
+// was frozen.
 func DefaultLimits() Limits {
 	return Limits{
 		InflightKeys: 1024,
@@ -55,39 +56,39 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// Config is what an Executor works with.
+// Config holds the dependencies and settings of an Executor.
 type Config struct {
-	// Reader asks one host; required.
+	// Reader reads from one host. It is required.
 	Reader Reader
-	// Ring returns the current snapshot, nil before the first; required by
-	// Health and the metrics of hosts. A lookup brings its own snapshot.
+	// Ring returns the current snapshot, or nil before the first. Health, Datacenters and
+	// the metrics of hosts need it. A lookup brings its own snapshot.
 	Ring func() *ring.Ring
-	// Logger gets the changes of state of hosts; nil logs nothing.
+	// Logger logs the state changes of hosts; nil logs nothing.
 	Logger *slog.Logger
-	// Registerer gets the metrics; nil measures for nobody.
+	// Registerer registers the metrics; nil exports none.
 	Registerer prometheus.Registerer
-	// Limits bound what is asked of one host.
+	// Limits bounds what is asked of one host.
 	Limits Limits
-	// Incidents takes the panics of readers; nil only logs them.
+	// Incidents records panics of readers; nil only logs them.
 	Incidents *incident.Log
-	// Avoidance says whether plans spare hosts in trouble; the zero value does.
+	// Avoidance says whether plans avoid hosts that are not healthy; by default they do.
 	Avoidance Avoidance
-	// FailoverKeys is the most keys in flight to each datacenter to fail over to, abandoned
-	// ones included; 0 asks none. SetFailoverKeys changes it.
+	// FailoverKeys is the most keys outstanding in each datacenter to fail over to,
+	// including abandoned ones; 0 disables this fail-over. SetFailoverKeys changes it.
 	FailoverKeys int
-	// GroupSize says how large groups of a query should be. It is asked for every plan,
-	// by many goroutines; nil leaves it to the planner.
+	// GroupSize returns how large the groups of a query should be. It is called for every
+	// plan, concurrently; nil leaves the size to the planner.
 	GroupSize func(*Query) GroupSize
 }
 
-// GroupSize is how large the groups of a table should be, and what that rests on. The
-// zero GroupSize is not known.
+// GroupSize is how large the groups of a table should be, and the costs that this is
+// derived from. The zero GroupSize means unknown.
 type GroupSize struct {
-	// Keys is how many keys a group may have, where Request.Cap does not say; 0 leaves it
-	// to the planner.
+	// Keys is how many keys a group may have if Request.Cap is 0; 0 leaves it to the
+	// planner.
 	Keys int
-	// StatementCost is how long a statement takes besides its keys, KeyCost each key of
-	// it; both 0 until they are known.
+	// StatementCost is how long a statement takes in addition to its keys, and KeyCost how
+	// long each key takes. Both are 0 until they are known.
 	StatementCost, KeyCost time.Duration
 }
 
@@ -104,8 +105,8 @@ const (
 	AvoidNothing
 )
 
-// Executor asks hosts for the groups of a plan, and knows how each host is
-// doing. It is safe for concurrent use.
+// Executor asks hosts for the groups of a plan, and keeps track of the health of each host.
+// It is safe for concurrent use.
 type Executor struct {
 	reader   Reader
 	current  func() *ring.Ring
@@ -115,7 +116,7 @@ type Executor struct {
 	metrics  *metrics
 	// groupSize is Config.GroupSize, never nil.
 	groupSize func(*Query) GroupSize
-	// incidents takes the panics of the reader.
+	// incidents records panics of the reader.
 	incidents *incident.Log
 
 	begin   time.Time
@@ -132,7 +133,7 @@ type Executor struct {
 	surveys  sync.Pool
 	ejecting sync.Mutex
 
-	// failoverKeys is Config.FailoverKeys; datacenters are by name, behind viewMu.
+	// failoverKeys is Config.FailoverKeys. datacenters is by name, and guarded by viewMu.
 	failoverKeys atomic.Int64
 	datacenters  map[string]*datacenter
 }
@@ -178,15 +179,16 @@ func newExecutor(cfg Config, p policies) *Executor {
 	return e
 }
 
-// Close ends the probes that are in flight and waits for them. Lookups end by
-// their own contexts; end them first.
+// Close ends the probes that are in flight and waits for them. Lookups end by their own
+// contexts; end them before.
 func (e *Executor) Close() {
 	e.stop()
-	// A probe that saw the executor open has been counted once the lock is free.
+	// Once the lock is free, every probe that saw the executor open has been counted.
 	e.closing.Lock()
 	e.closing.Unlock() //nolint:staticcheck // The empty section is the point.
 	e.probes.Wait()
 }
 
-// now is the time since the executor was made, which fits into an atomic.
+// now returns the time since the executor was made, in nanoseconds, which fit into an
+// atomic.
 func (e *Executor) now() int64 { return int64(time.Since(e.begin)) }

@@ -28,9 +28,9 @@ func (r *run) failoverLost() {
 	}
 }
 
-// failover asks other replicas at once for keys that were lost for a reason. A key that
-// another attempt is asking, which is not late yet, is left to that one; it takes
-// the place of the first and may itself be hedged.
+// failover asks other replicas at once for keys that were lost for a reason. A key is left
+// to the other attempts that ask for it if enough of them are not late yet; it may then be
+// hedged again.
 func (r *run) failover(keys []int32, reason Reason) {
 	retry := keys[:0:0]
 	for _, k := range keys {
@@ -49,7 +49,7 @@ func (r *run) failover(keys []int32, reason Reason) {
 		retry = append(retry, k)
 	}
 	groups, unplaced, _ := r.place(retry, anywhere)
-	for _, g := range groups { // before anything that may panic, since they are reserved
+	for _, g := range groups { // reserved, so sent before anything that may panic
 		r.retry(g, reason)
 		r.complete(g.Keys)
 	}
@@ -58,7 +58,8 @@ func (r *run) failover(keys []int32, reason Reason) {
 	}
 }
 
-// unplaced has a key wait for headroom of which no replica can be asked now, or ends it.
+// unplaced handles a key of which no replica can be asked now: it waits for headroom, or
+// ends.
 func (r *run) unplaced(k int32) {
 	switch {
 	case r.mayWait(k):
@@ -70,8 +71,8 @@ func (r *run) unplaced(k int32) {
 	r.exhaust(k)
 }
 
-// retry sends one group of a fail-over, which is reserved at its host, or as much of it as
-// the budget allows.
+// retry sends as much of a fail-over group as the budget allows, and ends the other keys.
+// The group is reserved at its host.
 func (r *run) retry(g planner.Group, reason Reason) {
 	paid := r.executor.policies.mayRetry(r.req.Table, len(g.Keys), reason)
 	r.view.hosts[g.Host].unreserve(len(g.Keys) - paid)
@@ -97,8 +98,8 @@ func (r *run) awaited(k int32) int {
 	return n
 }
 
-// exhaust ends keys that nobody else can be asked for, unless an attempt is still
-// in flight.
+// exhaust ends keys that nobody else can be asked for, unless enough attempts are in
+// flight.
 func (r *run) exhaust(keys ...int32) {
 	for _, k := range keys {
 		ks := &r.keys[k]

@@ -21,7 +21,7 @@ import (
 
 const second = time.Second
 
-// answersFrom is when a host first won a key for a lookup in a time.
+// answersFrom is when, from a moment on, a host first won a key of a lookup.
 func answersFrom(b *bench, all []outcome, host string, from time.Duration) time.Duration {
 	for _, o := range all {
 		for _, a := range o.Attempts {
@@ -41,9 +41,9 @@ func TestFrozenHostCostsOneHedgeAndAnswersOnceThawed(t *testing.T) {
 	}{
 		"three hosts":  {hosts: 3, holds: true},
 		"twelve hosts": {hosts: 12, holds: true},
-		// The price alone would do, were it not for the cap.
+		// Without the cap, the price alone would be enough.
 		"groups of 17": {hosts: 3, cap: 17, holds: true},
-		// Nobody tells then that the host stands, and not all are slow.
+		// Then nothing shows that the host is frozen, and not all are slow.
 		"control: groups of 17, suspects not avoided": {hosts: 3, cap: 17, without: safeguards{suspects: true, sparing: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestLimpingHostIsAvoided(t *testing.T) {
 					return took, err
 				})
 				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *setup) { cfg.without.suspects = without })
-				b.cap = 17 // else the price alone would do
+				b.cap = 17 // otherwise the price alone would be enough
 				all := b.load(20*time.Millisecond, 75*second, 50, 125*time.Millisecond)
 				limped := between(all, 10*second, 70*second)
 				late := 0
@@ -277,8 +277,8 @@ func TestBadKeyFailsAlone(t *testing.T) {
 	}
 }
 
-// A coordinator may itself wait for a frozen replica: one read in a hundred of the
-// well hosts then hangs for seconds, while all others are answered in time.
+// A coordinator may itself wait for a frozen replica: one read in a hundred of the healthy
+// hosts then hangs for seconds, while all others are answered in time.
 func TestHangingReadsDoNotMakeAHostSuspect(t *testing.T) {
 	long(t)
 	const seeds, samples = 12, 20 * time.Millisecond
@@ -323,16 +323,16 @@ func TestHangingReadsDoNotMakeAHostSuspect(t *testing.T) {
 			// The fault lasts for 30 s. Seen: 0.07 and, without, 0.20.
 			assert.Equal(t, !without, share < 0.13)
 			if !without {
-				// Both hosts hang for the same keys once in 10,000 groups, which
-				// nothing can help: 4 are to be expected.
+				// Both hosts hang for the same keys once in 10,000 groups, and nothing can
+				// help then: 4 are to be expected.
 				assert.LessOrEqual(t, total, 24)
 			}
 		})
 	}
 }
 
-// Every answer of one host comes 30 ms late, and a few in a hundred of any host do
-// for reasons of their own, so that the others are in trouble now and then, too.
+// Every answer of one host comes 30 ms late. So do a few in a hundred of any host, for
+// other reasons, so that the others are suspect now and then, too.
 func TestDistantHostIsLeftAlone(t *testing.T) {
 	long(t)
 	for name, tt := range map[string]struct {
@@ -380,8 +380,8 @@ func TestDistantHostIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Hosts in trouble are avoided while they are at most a third; beyond it only those
-// that are slow, while these are.
+// Unhealthy hosts are avoided while they are at most a third. Beyond that only the slow
+// ones are, if these are at most a third.
 func TestWhoIsAvoidedInACrowd(t *testing.T) {
 	for name, tt := range map[string]struct {
 		relative [3]float64 // of hosts that are probed, 0 for one that is healthy
@@ -436,8 +436,8 @@ func TestStalledMajorityIsAvoided(t *testing.T) {
 	}
 }
 
-// TestAQuorumThatCannotBeHadIsUnavailable is of two dead nodes of three, while the
-// third waits for them for longer than any lookup does.
+// TestAQuorumThatCannotBeHadIsUnavailable has two of three nodes dead, and the third wait
+// for them for longer than any lookup.
 func TestAQuorumThatCannotBeHadIsUnavailable(t *testing.T) {
 	for name, tt := range map[string]struct {
 		consistency partition.Level
@@ -482,7 +482,7 @@ func TestAQuorumThatCannotBeHadIsUnavailable(t *testing.T) {
 
 				c.set("h0", after(time.Millisecond))
 				c.set("h1", after(time.Millisecond))
-				time.Sleep(10 * second) // ejections end, and what is outstanding has come
+				time.Sleep(10 * second) // ejections have ended, and outstanding answers have come
 				assert.Eventually(t, func() bool { o := lookup(); return o.count(partition.Found) == 50 }, 5*second, 20*time.Millisecond)
 				c.set("h1", silent())
 				c.set("h0", silent())
@@ -496,9 +496,9 @@ func TestAQuorumThatCannotBeHadIsUnavailable(t *testing.T) {
 	}
 }
 
-// TestAColdHostIsWarmedUp is of a host that was restarted: at first it is thirty times
-// slower, and gets faster by what it reads (its code is compiled, its caches fill). A
-// host that is avoided and asked for single keys alone would stay cold.
+// TestAColdHostIsWarmedUp restarts a host: at first it is thirty times slower, and gets
+// faster with what it reads (its code is compiled, its caches fill). If it were avoided and
+// asked only for single keys, it would stay cold.
 func TestAColdHostIsWarmedUp(t *testing.T) {
 	for name, without := range map[string]bool{"warmed up": false, "control: single keys at long intervals": true} {
 		t.Run(name, func(t *testing.T) {
@@ -529,7 +529,7 @@ func TestAColdHostIsWarmedUp(t *testing.T) {
 					}
 				}
 				since := between(all, 15*second, 75*second)
-				c.mu.Lock() // which a probe may hold that has just been answered
+				c.mu.Lock() // a probe that has just been answered may hold it
 				total := read
 				c.mu.Unlock()
 				t.Logf("asked %d times in the last 10 s; since its restart: extra sub-queries %.2f %%, slowest %v, lost %d, %d keys read", first,
@@ -544,9 +544,9 @@ func TestAColdHostIsWarmedUp(t *testing.T) {
 	}
 }
 
-// TestASlowClusterIsAskedForLittleBesides is of hosts that are all slow for want of CPU,
-// so that hedges use up what they may: neither what was saved up before, nor what is sent
-// to see whether the hosts are healthy and to warm them up, comes on top.
+// TestASlowClusterIsAskedForLittleBesides has all hosts slow for want of CPU, so that
+// hedges use up their share. Neither what was saved before, nor the probes of hosts and
+// their warm-up, may come on top.
 func TestASlowClusterIsAskedForLittleBesides(t *testing.T) {
 	long(t)
 	for name, without := range map[string]bool{"within the share": false, "control: saved up, and warmed up all the same": true} {
@@ -583,9 +583,9 @@ func TestASlowClusterIsAskedForLittleBesides(t *testing.T) {
 	}
 }
 
-// TestAFrozenHostOfASlowClusterLosesNoLookup is of hosts that all take longer than the
-// hedge delay, so that nothing is hedged because it is late, and of one of them that
-// freezes: that is no load, and its keys must move.
+// TestAFrozenHostOfASlowClusterLosesNoLookup has all hosts take longer than the hedge
+// delay, so that no late attempt is hedged, and one of them freeze: that is no load, and
+// its keys must move.
 func TestAFrozenHostOfASlowClusterLosesNoLookup(t *testing.T) {
 	for name, without := range map[string]bool{"moved": false, "control: slow and frozen are the same": true} {
 		t.Run(name, func(t *testing.T) {
@@ -609,7 +609,7 @@ func TestAFrozenHostOfASlowClusterLosesNoLookup(t *testing.T) {
 	}
 }
 
-// planAt is a plan that asks one host for all keys of a request.
+// planAt returns a plan that asks one host for all keys of a request.
 func (b *bench) planAt(id string, req *Request) Plan {
 	host, _ := b.ring.Index(id)
 	plan, g := b.Plan(req), planner.Group{Host: host}
@@ -620,8 +620,8 @@ func (b *bench) planAt(id string, req *Request) Plan {
 	return plan
 }
 
-// TestASlowTableHidesNoStall has a host freeze while a sub-query is outstanding there that may take
-// long: those that were sent later and are overdue sooner count.
+// TestASlowTableHidesNoStall has a host freeze while a sub-query that may take long is
+// outstanding there. Those that were sent later but are overdue sooner count.
 func TestASlowTableHidesNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(after(ms))
@@ -639,14 +639,14 @@ func TestASlowTableHidesNoStall(t *testing.T) {
 			askH1(hedge.Fixed(15 * ms))
 		}
 		b.host("h1").mu.Lock()
-		b.host("h1").unlist(b.host("h1").oldest.next) // so that those that are left are looked at anew
+		b.host("h1").unlist(b.host("h1").oldest.next) // so that the others are foreseen anew
 		b.host("h1").mu.Unlock()
 		assert.True(t, b.stalled(b.view(b.ring), b.host("h1"), b.now()))
 		all.Wait()
 	})
 }
 
-// but is a Reader that reads from one host in another way.
+// but returns a Reader that reads from one host in another way.
 func (c *cluster) but(host string, read ReaderFunc) ReaderFunc {
 	return func(ctx context.Context, q *SubQuery) ([]partition.Result, error) {
 		if q.Host.ID == host {
@@ -656,7 +656,7 @@ func (c *cluster) but(host string, read ReaderFunc) ReaderFunc {
 	}
 }
 
-// TestALostConnectionIsNoAnswer has sub-queries be abandoned whose connection breaks long after.
+// TestALostConnectionIsNoAnswer abandons sub-queries whose connection breaks long after.
 func TestALostConnectionIsNoAnswer(t *testing.T) {
 	for name, lost := range map[string]bool{"lost": true, "control: answered late": false} {
 		t.Run(name, func(t *testing.T) {

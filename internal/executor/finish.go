@@ -11,7 +11,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
-// finish gives a key its result.
+// finish gives a key its result, unless it has one.
 func (r *run) finish(k int32, res partition.Result) {
 	ks := &r.keys[k]
 	if ks.done {
@@ -33,7 +33,7 @@ func (r *run) finish(k int32, res partition.Result) {
 	}
 }
 
-// expire ends the keys that are still waited for. Results that have come by this moment count.
+// expire ends the keys that are still waited for, after the results that have come by now.
 func (r *run) expire() {
 	for r.left > 0 && r.takeNext() {
 	}
@@ -49,10 +49,10 @@ func (r *run) expire() {
 	r.unanswered(func(int32) bool { return true }, res)
 }
 
-// giveUp ends the keys that too few replicas can be reached for.
+// giveUp ends the keys of which too few replicas can be reached.
 func (r *run) giveUp() { r.unanswered(r.tooFew, verdict(ReasonUnavailable)) }
 
-// unanswered ends the keys that are still waited for and that a function is true of.
+// unanswered gives res to all keys that are still waited for and for which which is true.
 func (r *run) unanswered(which func(int32) bool, res partition.Result) {
 	var keys []int32
 	for k := range int32(len(r.keys)) {
@@ -86,11 +86,10 @@ func (r *run) end() {
 	}
 }
 
-// tooFew reports whether so many replicas of a key cannot be reached that its
-// consistency level cannot be had. It decides the status of a key that nobody has
-// answered, not whether to ask: the replicas may see more of each other than the
-// proxy does, and until they notice that one is gone they wait for it, each for
-// longer than any lookup.
+// tooFew reports whether too few replicas of a key can be reached for its consistency
+// level. It decides the status of a key that nobody has answered, not whether to ask:
+// replicas may reach each other although the proxy cannot. Until they notice that one is
+// gone, they wait for it longer than any lookup lasts.
 func (r *run) tooFew(k int32) bool {
 	if r.keys[k].away || r.keys[k].refused {
 		return false // there are others elsewhere
@@ -105,8 +104,8 @@ func (r *run) tooFew(k int32) bool {
 	return alive < r.req.Query.Consistency.Required(len(replicas))
 }
 
-// TimedOut is the result of a key that was still waited for when the context of the
-// lookup ended, after that time.
+// TimedOut returns the result of a key that had none when ctx, the context of its lookup,
+// ended; waited is how long that was.
 func TimedOut(ctx context.Context, waited time.Duration) partition.Result {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return partition.Unanswered(reasons.Cancelled, fmt.Errorf("the lookup was cancelled after %s, before a replica answered", round(waited)))
@@ -114,7 +113,7 @@ func TimedOut(ctx context.Context, waited time.Duration) partition.Result {
 	return partition.Unanswered(reasons.Deadline, fmt.Errorf("no replica answered within %s", round(waited)))
 }
 
-// round leaves three digits or so, as people read them.
+// round leaves about three digits, for people to read.
 func round(d time.Duration) time.Duration {
 	switch {
 	case d >= 10*time.Millisecond:

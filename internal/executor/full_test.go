@@ -23,7 +23,7 @@ func slowFirst(t *testing.T) *bench {
 	return newBench(t, newRing(t, 3, 3, 3), c, func(cfg *setup) { cfg.Limits.InflightKeys = 10 })
 }
 
-// occupy makes a host have keys outstanding until a moment of the test, for ever when it is
+// occupy has keys outstanding at a host until a moment of the test, or for ever if that is
 // negative.
 func (b *bench) occupy(id string, keys int, until time.Duration) {
 	h := b.host(id)
@@ -33,7 +33,7 @@ func (b *bench) occupy(id string, keys int, until time.Duration) {
 	}
 }
 
-// left is how many hedges of one key the allowance pays for at this moment.
+// left is how many hedges of one key the budget now pays for.
 func left(a *hedge.Budget) int {
 	n := 0
 	for a.Withdraw(hedge.Wanted{Keys: 1, SubQueries: 1, Quiet: true}) {
@@ -45,8 +45,8 @@ func left(a *hedge.Budget) int {
 func TestAHedgeWhoseTargetIsFullIsSentWhereThereIsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := slowFirst(t)
-		b.occupy("h1", 8, -1)          // has room for one key but not for four
-		b.host("h2").share.add(100, 0) // so that it is dearer, and not asked first
+		b.occupy("h1", 8, -1)          // has headroom for one key but not for four
+		b.host("h2").share.add(100, 0) // so that it costs more, and is not asked first
 		o := b.within(second, b.request(4))
 		require.Equal(t, 1, o.Hedges)
 		assert.Equal(t, 4, o.count(partition.Found))
@@ -141,8 +141,8 @@ func TestADeniedHedgeGivesItsRoomBack(t *testing.T) {
 	})
 }
 
-// TestABudgetOfNothingHedgesNothing has one host stalled for long, so that its keys are
-// asked again by every way there is, were it not for the budget.
+// TestABudgetOfNothingHedgesNothing stalls one host for so long that, with a budget, its
+// keys would be asked again in every way.
 func TestABudgetOfNothingHedgesNothing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		budget float64
@@ -298,8 +298,8 @@ func TestAReaderThatAnswersTooFewKeysAnswersNone(t *testing.T) {
 	})
 }
 
-// TestAKeyOfAQuorumIsAskedOfEachReplicaOnce is of two replicas that are too full for their groups
-// at the same time, so that each key is to be asked of others twice.
+// TestAKeyOfAQuorumIsAskedOfEachReplicaOnce has two replicas too full for their groups at
+// the same time, so that each key is to be asked of others twice.
 func TestAKeyOfAQuorumIsAskedOfEachReplicaOnce(t *testing.T) {
 	for name, group := range map[string]int{"in groups": 0, "one by one": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -347,7 +347,8 @@ func TestAKeyOfAQuorumWaitsForHeadroomBesideItsOtherReplica(t *testing.T) {
 	}
 }
 
-// TestAFullHostIsAskedWhenTheOthersAreDown has the only live replica have no headroom at first.
+// TestAFullHostIsAskedWhenTheOthersAreDown gives the only live replica no headroom at
+// first.
 func TestAFullHostIsAskedWhenTheOthersAreDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(after(ms))
@@ -365,7 +366,7 @@ func TestAFullHostIsAskedWhenTheOthersAreDown(t *testing.T) {
 	})
 }
 
-// TestWhatIsAnsweredEarlyIsNotLate has a reader tell all results before it returns.
+// TestWhatIsAnsweredEarlyIsNotLate has a reader deliver all results before it returns.
 func TestWhatIsAnsweredEarlyIsNotLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(after(40 * ms))

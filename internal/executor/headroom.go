@@ -10,9 +10,9 @@ const (
 	mostHeadroomWait  = 20 * time.Millisecond
 )
 
-// mayWait reports whether a key waits for headroom: its host could not be reached after it had
-// been asked, too few others are asked for it, its level can be had, and there is time. Keys that
-// nobody was asked for are shed at once, and so are those that a host refused: both is load.
+// mayWait reports whether a key waits for headroom: a host that was asked for it could not
+// be reached, too few others are being asked, its level can be met, and there is time. Keys
+// that nobody was asked for, or that a host refused, are shed at once: that is load.
 func (r *run) mayWait(k int32) bool {
 	ks := &r.keys[k]
 	return ks.full && ks.asked && int(ks.inFlight) < ks.lacks() && ks.last.Free() && ks.last != reasonFull &&

@@ -18,21 +18,21 @@ type HostHealth struct {
 	InflightKeys, InflightSubQueries int
 	// Latency is the moving average of its answers; 0 before the first.
 	Latency time.Duration
-	// Price is what the next plan would reckon for the host, relative to 1 for a
-	// usual idle one; its recent share is left out.
+	// Price is the price of the host in the next plan, relative to 1 for a usual idle one,
+	// but without the factor of its recent share.
 	Price float64
 	// OldestOutstanding is for how long its oldest sub-query has been outstanding; 0 for
 	// none.
 	OldestOutstanding time.Duration
 	// Failures are the failures since its last answer.
 	Failures int
-	// ProbeIn is in how long it may be probed; 0 when it need not be.
+	// ProbeIn is the time until it may be probed; 0 if it may be now, or need not be.
 	ProbeIn time.Duration
-	// SubQueries are all that were sent to it, of which Hedges because another host
-	// was late; HedgedAway are the sub-queries that were hedged because this one was.
-	// They begin anew when the host comes back at another address.
+	// SubQueries are all that were sent to it, and Hedges those because another host was
+	// late. HedgedAway are the sub-queries that were hedged because this host was late. All
+	// begin anew when the host comes back at another address.
 	SubQueries, Hedges, HedgedAway int64
-	// Lost is whether it counts as out of reach when keys fail over to another datacenter.
+	// Lost is set if keys that may go to another datacenter are planned without it.
 	Lost bool
 }
 

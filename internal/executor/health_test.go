@@ -60,8 +60,8 @@ func TestEjectionGrowsAndEndsInSlowStart(t *testing.T) {
 	})
 }
 
-// TestAnEjectedHostIsBackSoonAfterAnOutageOfAll is of hosts that nobody can reach for a second. One
-// is ejected, and asked for every key all the same, since the others fail, too.
+// TestAnEjectedHostIsBackSoonAfterAnOutageOfAll has hosts that nobody can reach for a
+// second. One is ejected, and asked for every key nevertheless, since the others fail, too.
 func TestAnEjectedHostIsBackSoonAfterAnOutageOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(after(ms))
@@ -144,7 +144,7 @@ func TestHostThatLostWhatItOwedIsFoundByAProbe(t *testing.T) {
 		assert.Zero(t, lost(all))
 		assert.Equal(t, Suspect, b.stateOf("h1"))
 		assert.LessOrEqual(t, extraRatio(all), 0.01)
-		// It never settles what it was asked meanwhile, and answers what is new.
+		// It never settles what it was asked meanwhile, but answers new requests.
 		c.set("h1", c.usual)
 		from := time.Since(c.begin)
 		all = b.load(20*time.Millisecond, 2*second, 50, 125*time.Millisecond)
@@ -239,8 +239,8 @@ func TestHottestHostIsNearTheMean(t *testing.T) {
 	})
 }
 
-// TestTheLocalRackIsPreferredThroughoutALoad holds that the share of a host does
-// not undo the preference: near hosts are compared with near ones.
+// TestTheLocalRackIsPreferredThroughoutALoad checks that the share of a host does not undo
+// the preference: near hosts are compared with near ones.
 func TestTheLocalRackIsPreferredThroughoutALoad(t *testing.T) {
 	share := func(t *testing.T, prefer bool) (local float64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -347,8 +347,7 @@ func TestProbesEndWithTheExecutor(t *testing.T) {
 	})
 }
 
-// TestAnyReaderLeavesEveryKeyOneResult lets every host do anything at all; run
-// checks the rest.
+// TestAnyReaderLeavesEveryKeyOneResult lets every host do anything; run checks the results.
 func TestAnyReaderLeavesEveryKeyOneResult(t *testing.T) {
 	policies := []string{"NONE", "ALWAYS", "1ms", "15ms", "MIN(95p,15ms)", "50p"}
 	reasons := []Reason{ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout, ReasonOverloaded, ReasonReadFailure, ReasonInvalid, ReasonOther}
@@ -444,9 +443,8 @@ func BenchmarkExecute(bb *testing.B) {
 	})
 }
 
-// A host that answers slowly is kept at work; one that is as fast as usual is not, nor
-// one that refuses its probes, which takes no time: that would be a probe with every
-// lookup.
+// A host that answers slowly is kept at work. One that is as fast as usual is not, nor one
+// that refuses its probes, which takes no time: every lookup would then send a probe.
 func TestOnlyAHostThatAnswersSlowlyIsProbedOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, newRing(t, 3, 3, 3), newCluster(after(time.Millisecond)), nil)

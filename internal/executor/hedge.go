@@ -8,7 +8,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/planner"
 )
 
-// leastLeft is how much of the deadline must be left for a hedge to be of use.
+// leastLeft is the least time until the deadline in which a hedge can be of use.
 const leastLeft = time.Millisecond
 
 // hedgeDue hedges the attempts that are late now.
@@ -18,7 +18,7 @@ func (r *run) hedgeDue() {
 		if a := r.pending[i]; a.hedgeAt <= now {
 			a.hedgeAt = unset
 			if len(a.keys) == 0 {
-				continue // of which early results have told all
+				continue // early results have ended all its keys
 			}
 			if a.kind == KindFirst && !a.late && a.delay > 0 && a.sent.host.dc == nil {
 				r.req.lateness().noteLate(true)
@@ -35,10 +35,9 @@ func (r *run) hedgeDue() {
 	}
 }
 
-// hedge plans the unanswered keys of a late attempt again over their other
-// replicas. ALWAYS is a wish for two attempts of every key, not a reaction to
-// slowness: it asks no budget. Keys whose other replicas are all full are tried again
-// later.
+// hedge plans the unanswered keys of a late attempt again over their other replicas. ALWAYS
+// asks for two attempts of every key, whether the first is slow or not, so it asks no
+// budget. Keys whose other replicas are all full are tried again later.
 func (r *run) hedge(a *attempt, now int64) {
 	var keys []int32
 	for _, k := range a.keys {
@@ -99,8 +98,8 @@ func (r *run) worthwhile(a *attempt, keys int, now int64) bool {
 	return time.Duration(r.deadline-now) >= max(usual, leastLeft)
 }
 
-// hedgeDenied returns why a hedge of an attempt would add too much to what the hosts do
-// anyway; empty when it would not.
+// hedgeDenied takes a hedge from the budget, or returns why it would add too much to what
+// the hosts do anyway.
 func (r *run) hedgeDenied(a *attempt, groups []planner.Group, stressed bool, now int64) NotHedged {
 	if r.req.Policy.Always() {
 		return ""
@@ -128,9 +127,9 @@ func (r *run) hedgeDenied(a *attempt, groups []planner.Group, stressed bool, now
 	return why
 }
 
-// withdrawHedge takes a hedge from the budget, or returns why it must not be made; the host
-// has stalled for so long. A budget of 0 is a wish for no hedges, which that of fail-over
-// must not fulfil either.
+// withdrawHedge takes a hedge from the budget, or returns why it must not be made. stalled
+// is for how long the host has stalled. A budget of 0 means no hedges, so the budget of
+// fail-over must not pay for them either.
 func (r *run) withdrawHedge(wanted hedge.Wanted, stalled time.Duration, stressed bool) NotHedged {
 	p, table := &r.executor.policies, r.req.Table
 	if table.budget <= 0 {
@@ -148,14 +147,14 @@ func (r *run) withdrawHedge(wanted hedge.Wanted, stalled time.Duration, stressed
 	return NotHedgedBudget
 }
 
-// rescued reports whether keys are asked again although their hedge was denied, since their
-// time runs out. That is only if the budget denied it: load is a reason to the end.
+// rescued reports whether a denied hedge is made as a rescue, since time runs out. Only the
+// budget can have denied it: load remains a reason to the end.
 func (r *run) rescued(wanted hedge.Wanted, why NotHedged, now int64) bool {
 	return r.rescueAt <= now && why != NotHedgedLoad && r.req.Table.hedges.Rescue(wanted)
 }
 
-// stalledFor returns for how long a host has stalled; 0 for one that has not. That is
-// never load: a host under load goes on answering something.
+// stalledFor returns for how long a host has stalled; 0 if it has not. A stall is never
+// load: a host under load goes on answering something.
 func (e *Executor) stalledFor(v *view, h *host) time.Duration {
 	if now := e.now(); e.stalled(v, h, now) {
 		return time.Duration(now - h.settledAt.Load())
@@ -163,9 +162,9 @@ func (e *Executor) stalledFor(v *view, h *host) time.Duration {
 	return 0
 }
 
-// deny counts a hedge that was not made, once per attempt, and tries again when
-// the attempt is twice as late, and twice when time runs out: by then the budget may have
-// been filled, or the host may have been shown to be a straggler.
+// deny counts a hedge that was not made, once per attempt, and tries again when the attempt
+// is twice as late, and twice when time runs out. By then the budget may have filled, or
+// the host may have stalled.
 func (r *run) deny(a *attempt, now int64) {
 	if !a.denied {
 		a.denied = true
@@ -174,7 +173,8 @@ func (r *run) deny(a *attempt, now int64) {
 	r.later(a, now)
 }
 
-// later has an attempt hedged when it is twice as late, or when time runs out.
+// later schedules another hedge for when the attempt is twice as late or, if that is
+// sooner, half or three quarters of the time are gone.
 func (r *run) later(a *attempt, now int64) {
 	if a.delay <= 0 { // of ALWAYS
 		a.delay = int64(hedge.Fallback)

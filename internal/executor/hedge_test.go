@@ -57,8 +57,8 @@ func TestLoserIsCancelledWithACauseWhileItsLookupGoesOn(t *testing.T) {
 				req := b.request(2)
 				plan := b.Plan(req)
 				require.Len(t, plan.Groups, 2)
-				// One group is late for 16 ms; the other keeps the lookup busy to its
-				// deadline, with all its replicas.
+				// One group is late for 16 ms. The other occupies the lookup, and all
+				// replicas of its keys, to the deadline.
 				slow := b.ring.Host(plan.Groups[0].Host).ID
 				c.set(slow, silent())
 				stuck := plan.Groups[1].Keys[0]
@@ -239,8 +239,8 @@ func TestHedgesStayWithinTheirBudgetForAnHour(t *testing.T) {
 	}
 }
 
-// TestADeniedHedgeIsDueWhenHalfOfTheTimeIsGone is of a host that is slow, and answers
-// others meanwhile.
+// TestADeniedHedgeIsDueWhenHalfOfTheTimeIsGone has a host that is slow, and answers others
+// meanwhile.
 func TestADeniedHedgeIsDueWhenHalfOfTheTimeIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(after(time.Millisecond))
@@ -267,8 +267,8 @@ func TestADeniedHedgeIsDueWhenHalfOfTheTimeIsGone(t *testing.T) {
 	})
 }
 
-// TestAnAnswerThatIsThereIsNotHedged is of a process that has no CPU for longer than the hedge
-// delay: answers wait then, not hosts.
+// TestAnAnswerThatIsThereIsNotHedged leaves the process without CPU for longer than the
+// hedge delay: answers wait then, not hosts.
 func TestAnAnswerThatIsThereIsNotHedged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, newRing(t, 3, 3, 3), newCluster(after(ms)), nil)

@@ -14,55 +14,55 @@ import (
 // unset is a moment that never comes.
 const unset = math.MaxInt64
 
-// host is the state of one host: of one id at one address. What plans read is
-// atomic; what answers write is behind the mutex.
+// host is the state of one host with one id and address. What plans read is atomic; what
+// answers write is guarded by the mutex.
 type host struct {
 	ring.Host
 	executor *Executor
 	metrics  hostMetrics
 
-	// keys and subQueries are outstanding, abandoned ones included.
+	// keys and subQueries count what is outstanding, including what was abandoned.
 	keys, subQueries atomic.Int64
-	// overdueAt is when the oldest outstanding sub-query is overdue; see overdue.
+	// overdueAt is when the first of the outstanding sub-queries becomes overdue; see
+	// overdue.
 	overdueAt atomic.Int64
-	// nextOverdueAt is the same for the oldest but one.
+	// nextOverdueAt is when the second does.
 	nextOverdueAt atomic.Int64
 	// settledAt is when the host last settled a sub-query, or answered a part of one.
 	settledAt atomic.Int64
-	// probeAt is when an avoided host may be asked for one key; probing is set
-	// while it is.
+	// probeAt is when an avoided host may be probed; probing is set while it is.
 	probeAt atomic.Int64
 	probing atomic.Bool
 	// slowUntil is when slow start ends.
 	slowUntil atomic.Int64
-	// current is a State, never SlowStart, which only the time tells.
+	// current is a State, but never SlowStart, which follows from slowUntil.
 	current atomic.Int32
 	// gone is set while the host was last seen to be unreachable.
 	gone atomic.Bool
 	// lost is set from when the host was found to answer nobody until it is healthy.
 	lost atomic.Bool
-	// dc is the datacenter to fail over to that it is of; nil for the local one.
+	// dc is its datacenter if that is one to fail over to; nil for the local one.
 	dc     *datacenter
 	share  share
 	counts hostCounts
-	// relative is the moving average of latencies over what a group of their
-	// size usually takes, as of relativeAt; latency is that of plain seconds.
-	// Both are float64 bits.
+	// relative is the moving average, as of relativeAt, of latency divided by the usual
+	// latency of the group's size; latency is the moving average in seconds. Both are
+	// float64 bits.
 	relative, relativeAt, latency atomic.Uint64
 
 	mu sync.Mutex
-	// oldest and newest are the ends of the list of what is outstanding.
+	// oldest and newest are the ends of the list of sub-queries that the host has yet to
+	// answer.
 	oldest, newest *outstanding
 	stallAt        int64
 	history        history
 }
 
-// hostCounts are what was asked of a host since the proxy knows it. A host that
-// comes back at another address begins anew.
+// hostCounts are what was asked of a host since the proxy first saw it. They begin anew
+// when it comes back at another address.
 type hostCounts struct {
-	// subQueries are all that were sent to it, of which hedges because another
-	// host was late; hedgedAway are the sub-queries that were hedged because this
-	// one was.
+	// subQueries are all that were sent to it, and hedges those because another host was
+	// late. hedgedAway are the sub-queries that were hedged because this host was late.
 	subQueries, hedges, hedgedAway atomic.Int64
 }
 
@@ -73,16 +73,15 @@ func (c *hostCounts) sent(kind Kind) {
 	}
 }
 
-// history is the memory of what went wrong with a host.
+// history records what went wrong with a host.
 type history struct {
 	// failures are consecutive; backoff is how long the last ejection was.
 	failures int
 	backoff  time.Duration
 	// since is when the state began.
 	since int64
-	// strikes is how often in a row the host became suspect; good how many
-	// sub-queries it has answered in time since it is probed, of those sent at
-	// goodAt or later.
+	// strikes is how often in a row the host became suspect. good is how many sub-queries
+	// in a row it has answered in time while probing, of those sent at goodAt or later.
 	strikes, good int
 	goodAt        int64
 	clearedAt     int64
@@ -106,11 +105,12 @@ func (h *host) is(states ...State) bool {
 	return slices.Contains(states, State(h.current.Load()))
 }
 
-// full reports whether so many keys are outstanding at the host that n more are too
-// many. An idle host is never full.
+// full reports whether n more keys would be too many at the host. An idle host is never
+// full.
 func (h *host) full(n int) bool { return h.fullWith(h.keys.Load(), n, false) }
 
-// fullWith is the same for so many outstanding keys. Batch work finds the host full at half.
+// fullWith is full for a given number of outstanding keys. For batch work the limit is
+// half.
 func (h *host) fullWith(inflight int64, n int, batch bool) bool {
 	most := int64(h.executor.limits.InflightKeys)
 	if batch {
@@ -149,9 +149,9 @@ func (h *host) addKeys(n int) {
 	h.dc.add(n)
 }
 
-// silentFor reports whether the host has not settled anything for that long: then it
-// pauses or is gone, while one that goes on answering others has merely met a key
-// that is slow to read. A host that is asked seldom always looks silent.
+// silentFor reports whether the host has settled nothing for that long. Then it pauses or
+// is gone, while one that goes on answering others has merely met a key that is slow to
+// read. A host that is seldom asked always looks silent.
 func (h *host) silentFor(d time.Duration) bool {
 	return h.executor.now()-h.settledAt.Load() >= int64(d)
 }

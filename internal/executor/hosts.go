@@ -6,27 +6,27 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// view is the state of each host of one snapshot, by its index. It is immutable,
-// but for the states themselves, which the views of later snapshots share.
+// view holds the state of each host of one snapshot, by its index. It is immutable except
+// for the states themselves, which it shares with the views of later snapshots.
 type view struct {
 	ring  *ring.Ring
 	hosts []*host
 	// data are the indices of the hosts that may be asked: those of the local
 	// datacenter that own tokens.
 	data []ring.HostIndex
-	// later are the datacenters to fail over to; all are data and their hosts.
+	// later are the datacenters to fail over to. all is data and the hosts of these.
 	later []later
 	all   []ring.HostIndex
 }
 
-// third is how many of some hosts may be ejected, or avoided as suspects, at a time:
-// beyond it they are overloaded, and the rest would be next.
+// third returns how many of hosts may be ejected, or avoided as suspects, at a time. If
+// there are more it is overload, and the rest would be next.
 func third(hosts []ring.HostIndex) int { return max(1, len(hosts)/3) }
 
-// third is that of the hosts of the local datacenter.
+// third returns third of the local hosts.
 func (v *view) third() int { return third(v.data) }
 
-// peers are the hosts that own tokens in the datacenter of a host, it included.
+// peers returns the hosts that own tokens in the datacenter of a host, itself included.
 func (v *view) peers(h *host) []ring.HostIndex {
 	for _, dc := range v.later {
 		if dc.datacenter == h.dc {
@@ -47,14 +47,12 @@ func (v *view) crowded(now int64) bool {
 	return n > v.third()
 }
 
-// anyGone reports whether some host that may be asked was last seen to be
-// unreachable.
+// anyGone reports whether some host that may be asked was last seen to be unreachable.
 func (v *view) anyGone() bool {
 	return slices.ContainsFunc(v.data, func(i ring.HostIndex) bool { return v.hosts[i].gone.Load() })
 }
 
-// keptViews is how many snapshots are remembered, for lookups that began before
-// the last ones.
+// keptViews is how many snapshots are remembered, for lookups that began with an older one.
 const keptViews = 4
 
 // view returns the states of the hosts of a snapshot.
@@ -79,9 +77,8 @@ func (e *Executor) view(r *ring.Ring) *view {
 	return v
 }
 
-// newView carries over the state of each host that the last snapshot knew under
-// the same id and address. A host that was away, or came back elsewhere, is
-// another generation and begins anew.
+// newView keeps the state of each host that the last snapshot knew under the same id and
+// address. A host that was away, or came back at another address, begins anew.
 func (e *Executor) newView(r *ring.Ring, views []*view) *view {
 	type identity struct{ id, addr string }
 	known := make(map[identity]*host)

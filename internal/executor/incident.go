@@ -9,8 +9,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
-// read asks the reader. Its panic is an *incident.Error, and settles the sub-query: what
-// is still outstanding at the host, nobody can say any more.
+// read calls the reader. A panic becomes an *incident.Error and settles the sub-query,
+// since nobody can tell any more what is outstanding at the host.
 func (e *Executor) read(ctx context.Context, q *SubQuery) (results []partition.Result, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -21,15 +21,15 @@ func (e *Executor) read(ctx context.Context, q *SubQuery) (results []partition.R
 	return e.reader.Read(ctx, q)
 }
 
-// brokenBy returns the panic that an error of a reader tells of; nil for other errors. It
-// says nothing of the host, and ends the lookup rather than the attempt: the next replica
-// would very likely answer the same, and each would cost a host its work.
+// brokenBy returns the panic that an error of a reader reports; nil for other errors. A
+// panic says nothing about the host, and ends the lookup rather than the attempt: the next
+// replica would very likely answer the same, and each would cost a host its work.
 func brokenBy(err error) *incident.Error {
 	broken, _ := errors.AsType[*incident.Error](err)
 	return broken
 }
 
-// abort ends the lookup for a panic. Its keys fail, and Stats.Err tells why.
+// abort ends the lookup because of a panic. Its keys fail, and Stats.Err says why.
 func (r *run) abort(broken *incident.Error) {
 	r.stats.Err = broken
 	r.cancel(broken)

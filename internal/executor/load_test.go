@@ -223,7 +223,7 @@ func TestMostlyLateNeedsMoreThanAStraggler(t *testing.T) {
 	assert.Equal(t, hedge.Fallback*3, s.overdueAfter(0, 1))
 }
 
-// Merging holds batch work back, so that it is late where nobody else is.
+// Merging holds batch work back, so that only batch work is late.
 func TestBatchWorkThatIsLateSaysNothingOfLoad(t *testing.T) {
 	for batch, want := range map[bool]NotHedged{true: "", false: NotHedgedLoad} {
 		synctest.Test(t, func(t *testing.T) {
@@ -257,8 +257,8 @@ func TestANewBudgetKeepsWhatIsKnownOfTheTable(t *testing.T) {
 	assert.NotSame(t, after.tableMemory, e.Table("a.c", 0.05).tableMemory)
 }
 
-// TestADeniedHedgeIsMadeWhenTimeRunsOut is of more stragglers than hedges are allowed
-// for: most of them are late by little, and use up what the others would need.
+// TestADeniedHedgeIsMadeWhenTimeRunsOut has more stragglers than hedges are allowed for:
+// most of them are late by little, and use up what the others would need.
 func TestADeniedHedgeIsMadeWhenTimeRunsOut(t *testing.T) {
 	long(t)
 	for name, without := range map[string]bool{"made": false, "control: denied is denied": true} {
@@ -293,15 +293,15 @@ func TestADeniedHedgeIsMadeWhenTimeRunsOut(t *testing.T) {
 	}
 }
 
-// drain takes all there is for lookups that run out of time, or all that is not for the
-// last ones.
+// drain uses up all rescues or, unless last is set, those that are not reserved for the
+// last quarter.
 func drain(h *hedge.Budget, last bool) {
 	for h.Rescue(hedge.Wanted{Keys: 25, SubQueries: 1, Urgent: last}) {
 	}
 }
 
-// TestTheBudgetIsSpentOnTheLast is of hedges that the budget denies: half of what is kept
-// goes at half of the time, the rest in the last quarter.
+// TestTheBudgetIsSpentOnTheLast has the budget deny hedges: half of the rescues are made at
+// half of the time, the rest in the last quarter.
 func TestTheBudgetIsSpentOnTheLast(t *testing.T) {
 	for last, at := range map[bool]time.Duration{false: 75 * time.Millisecond, true: 0} {
 		synctest.Test(t, func(t *testing.T) {

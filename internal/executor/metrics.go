@@ -62,7 +62,7 @@ func newMetrics() *metrics {
 	for _, kind := range []Kind{KindFirst, KindHedge, KindFailover, KindReread, KindProbe} {
 		m.sent[kind] = m.subQueries.WithLabelValues(string(kind))
 	}
-	// A rate needs the zero before the first.
+	// A rate needs a zero before the first event.
 	for _, outcome := range []string{hedgeWon, hedgeLost, hedgeDenied} {
 		m.hedges.WithLabelValues(outcome)
 	}
@@ -105,8 +105,8 @@ func (m *metrics) host(addr string) hostMetrics {
 	return h
 }
 
-// forget drops the series of addresses that no kept snapshot has, or a cluster
-// whose nodes are replaced day by day would fill the registry.
+// forget drops the series of addresses that no kept snapshot has: otherwise a cluster whose
+// nodes are replaced day by day would fill the registry.
 func (m *metrics) forget(views []*view) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -163,7 +163,7 @@ func (c hostCollector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// observe takes a duration, with the trace that shows one like it if there is one.
+// observe records a duration, with the trace as its exemplar if there is one.
 func observe(o prometheus.Observer, took time.Duration, traceID string) {
 	if traceID != "" {
 		if e, ok := o.(prometheus.ExemplarObserver); ok {

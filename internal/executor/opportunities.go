@@ -29,15 +29,15 @@ func newOpportunities() (*prometheus.CounterVec, opportunities) {
 	return vec, o
 }
 
-// count takes a sub-query that was unanswered until a moment, and each delay once.
+// count counts a sub-query that was unanswered until a moment, once for each delay that it
+// exceeded.
 //
-// No timer runs for it: an attempt counts by the time that it took, once it has
-// ended. One that was cancelled since others had answered its keys, or since the
-// lookup was over, counts twice, without counting a delay twice: by the time until
-// it was given up, at once, and then by the time until its host settled it. With the
-// first alone nothing would ever be seen beyond the configured delay plus what a
-// hedge takes; with the second alone a host that is stalled would be seen when it
-// answers again. The mutex of the host is held.
+// There is no timer: an attempt is counted by its duration once it has ended. One that was
+// given up, since others had answered its keys or the lookup was over, is counted twice,
+// but not twice for the same delay: when it was given up, and when its host settles it.
+// With the first alone nothing would be seen beyond the configured delay plus what a hedge
+// takes; with the second alone a stalled host would be seen only when it answers again. The
+// mutex of the host is held.
 func (o *opportunities) count(f *outstanding, until int64) {
 	if f.kind != KindFirst || f.host.dc != nil {
 		return

@@ -22,8 +22,8 @@ func opportunitiesOf(e *Executor) (n [len(hedgeDelays)]int) {
 	return n
 }
 
-// TestFirstAttemptsAreCountedAtEachDelayThatTheyOutlast looks when the lookup has
-// ended, and again when every host has settled what was outstanding.
+// TestFirstAttemptsAreCountedAtEachDelayThatTheyOutlast looks when the lookup has ended,
+// and again when every host has settled what was outstanding.
 func TestFirstAttemptsAreCountedAtEachDelayThatTheyOutlast(t *testing.T) {
 	type counts = [len(hedgeDelays)]int
 	fails := func(d time.Duration) node {

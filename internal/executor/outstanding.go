@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// outstanding is a sub-query from the moment it is sent until its host has settled
-// it, which may be long after its lookup has ended. It holds nothing of the
-// lookup, so that an abandoned one costs little memory.
+// outstanding is a sub-query from the moment it is sent until its host has settled it,
+// which may be long after its lookup has ended. It refers to nothing of the lookup, so that
+// an abandoned one costs little memory.
 type outstanding struct {
 	host  *host
 	view  *view
@@ -17,41 +17,41 @@ type outstanding struct {
 	// sentAt is when it was sent; within is how long its answer may take before it is
 	// overdue.
 	sentAt, within int64
-	// traceID is of the lookup, for an exemplar; usually empty.
+	// traceID is that of the lookup, for an exemplar; usually empty.
 	traceID string
 
-	// The rest is behind the mutex of the host.
+	// The mutex of the host guards the rest.
 	prev, next *outstanding
-	// listed is set while it is among those that the host has yet to answer.
+	// listed is set while it is in the list of what the host has yet to answer.
 	listed bool
-	// overtaken is how many later ones were answered in time once this was overdue.
+	// overtaken is how many later ones were answered in time once this one was overdue.
 	overtaken int
 	phase     phase
 	settledAt int64
 	settled   bool
-	// lost is set when it will not be answered, since its connection is gone or it was asked
-	// nothing.
+	// lost is set if it will not be answered, since its connection is gone or the host was
+	// not asked.
 	lost bool
-	// blamed is set once the host was held to account for keys that were lost, and some once
-	// it has answered a key.
+	// blamed is set once lost keys were counted against the host, and some once it has
+	// answered a key.
 	blamed, some bool
 	// counted is how many of hedgeDelays it has been counted for.
 	counted int
 }
 
-// phase is how far a sub-query is for its reader.
+// phase is how far a sub-query is, as its reader sees it.
 type phase uint8
 
 const (
 	inFlight phase = iota
 	answered
 	failed
-	// abandoned: its reader gave up waiting, for the lookup has no more use for
-	// the answer, which is still outstanding at the host.
+	// abandoned: its reader gave up waiting, as the lookup no longer needs the answer. The
+	// host may still be working on it.
 	abandoned
 )
 
-// add counts a sub-query as outstanding, whose keys are counted already.
+// add counts a sub-query as outstanding. Its keys are counted already.
 func (h *host) add(o *outstanding) {
 	h.subQueries.Add(1)
 	h.mu.Lock()
@@ -67,8 +67,9 @@ func (h *host) add(o *outstanding) {
 	h.foreseeNew(o)
 }
 
-// foresee sets when what is outstanding will be overdue. That is not in the order in which it
-// was sent: reads of one table take longer than those of another. The mutex is held.
+// foresee sets when the first two of the listed sub-queries become overdue. That is not the
+// order in which they were sent: reads of one table take longer than those of another. The
+// mutex is held.
 func (h *host) foresee() {
 	at, nextAt := int64(unset), int64(unset)
 	for o := h.oldest; o != nil; o = o.next {
@@ -78,7 +79,7 @@ func (h *host) foresee() {
 	h.nextOverdueAt.Store(nextAt)
 }
 
-// foreseeNew is foresee when only one sub-query is new. The mutex is held.
+// foreseeNew is foresee when only o is new. The mutex is held.
 func (h *host) foreseeNew(o *outstanding) {
 	at, nextAt := sooner(h.overdueAt.Load(), h.nextOverdueAt.Load(), o.overdueAt())
 	h.overdueAt.Store(at)
@@ -95,7 +96,7 @@ func sooner(first, second, other int64) (int64, int64) {
 
 func (o *outstanding) overdueAt() int64 { return o.sentAt + o.within }
 
-// returned records that the reader has returned an error, or nil, and what that means.
+// returned records that the reader has returned err, which may be nil, and what that means.
 func (o *outstanding) returned(err error, how phase, reason Reason, some bool) {
 	if errors.Is(err, ErrUnsent) {
 		o.withdraw()
@@ -123,7 +124,7 @@ func (o *outstanding) end(how phase, reason Reason, some bool) {
 	case failed:
 		h.unlist(o)
 		h.gone.Store(!some && reason.Free())
-		// Which replicas are dead is no fault of a coordinator that answers for the others.
+		// A coordinator that answers for other keys is not to blame for dead replicas.
 		if reason != ReasonUnavailable || !o.some && !some {
 			o.blame(reason, now)
 		}
@@ -137,8 +138,8 @@ func (o *outstanding) end(how phase, reason Reason, some bool) {
 	h.onProgress(now)
 }
 
-// partial takes note of results that came before the others: of how their statement ended,
-// and whether some key was answered.
+// partial records results that came before the others: how their statement ended, and
+// whether some key was answered.
 func (o *outstanding) partial(how phase, reason Reason, some bool) {
 	h, now := o.host, o.host.executor.now()
 	if some {
@@ -147,13 +148,13 @@ func (o *outstanding) partial(how phase, reason Reason, some bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	o.some = o.some || some
-	if how == failed && reason != ReasonUnavailable { // for which end has to know them all
+	if how == failed && reason != ReasonUnavailable { // end judges that one, by all results
 		o.blame(reason, now)
 	}
 }
 
-// blame holds the host to account for keys that were lost, once for each sub-query: one
-// event loses many. The mutex of the host is held.
+// blame counts lost keys against the host, once for each sub-query: one event loses many.
+// The mutex of the host is held.
 func (o *outstanding) blame(reason Reason, now int64) {
 	if o.blamed {
 		return
@@ -162,8 +163,8 @@ func (o *outstanding) blame(reason Reason, now int64) {
 	o.host.onFailure(o, reason, now)
 }
 
-// settle records that nothing more is outstanding of the sub-query. It may be
-// called more than once, and before or after end.
+// settle records that nothing of the sub-query is outstanding any more. It may be called
+// more than once, and before or after end.
 func (o *outstanding) settle() {
 	h, now := o.host, o.host.executor.now()
 	h.mu.Lock()
@@ -172,7 +173,7 @@ func (o *outstanding) settle() {
 		return
 	}
 	o.settled, o.settledAt = true, now
-	if !o.lost { // else it is no sign of life
+	if !o.lost { // a lost one is no sign of life
 		h.settledAt.Store(now)
 	}
 	h.addKeys(-o.keys)
@@ -187,7 +188,8 @@ func (o *outstanding) settle() {
 	h.onProgress(now)
 }
 
-// lose records that the host will not answer: how long that took is not what its reads take.
+// lose records that the host will not answer. The time until then is not measured as a
+// latency.
 func (o *outstanding) lose() {
 	o.host.mu.Lock()
 	defer o.host.mu.Unlock()
@@ -210,9 +212,9 @@ func (o *outstanding) withdraw() {
 	h.executor.metrics.opportunities.count(o, h.executor.now())
 }
 
-// measure takes the latency of a sub-query that was answered at a moment. Losers are
-// measured when their host answers: without them the percentiles would only see
-// the fast. The mutex is held.
+// measure records the latency of a sub-query that was answered at a moment. Attempts that
+// lost are measured when their host answers: otherwise the percentiles would only see the
+// fast. The mutex is held.
 func (h *host) measure(o *outstanding, at int64) {
 	took := time.Duration(at - o.sentAt)
 	observe(h.metrics.durations[o.kind], took, o.traceID)
@@ -225,10 +227,10 @@ func (h *host) measure(o *outstanding, at int64) {
 	}
 }
 
-// overtake writes off what is overdue and was overtaken by answers that came in time:
-// the host waits for somebody else there (as a coordinator does whose snitch chose
-// a frozen replica), or has lost it with a connection, and is itself healthy. The
-// answers of a host that limps are late themselves. The mutex is held.
+// overtake removes from the list the overdue sub-queries that enough later ones, answered
+// in time, have overtaken. Either the host waits for another one there, as a coordinator
+// does whose snitch chose a frozen replica, or it has lost them with a connection; it is
+// itself healthy. A limping host answers the later ones late as well. The mutex is held.
 func (h *host) overtake(by *outstanding, now int64) {
 	if h.overdueAt.Load() > now {
 		return
@@ -244,7 +246,7 @@ func (h *host) overtake(by *outstanding, now int64) {
 	}
 }
 
-// unlist takes a sub-query out of those the host has yet to answer. The mutex is held.
+// unlist removes a sub-query from the list, and foresees the rest anew. The mutex is held.
 func (h *host) unlist(o *outstanding) {
 	if !o.listed {
 		return
@@ -255,7 +257,7 @@ func (h *host) unlist(o *outstanding) {
 	}
 }
 
-// unlink takes a listed sub-query out of the list. The mutex is held.
+// unlink removes a listed sub-query from the list. The mutex is held.
 func (h *host) unlink(o *outstanding) {
 	o.listed = false
 	if o.prev == nil {
@@ -271,9 +273,9 @@ func (h *host) unlink(o *outstanding) {
 	o.prev, o.next = nil, nil
 }
 
-// writeOff gives up on what was sent before a moment: a later answer has come, so these are
-// lost and say nothing of the host any more. They remain outstanding until they are
-// settled. The mutex is held.
+// writeOff removes from the list what was sent before a moment: a later answer has come, so
+// these are lost and say nothing about the host any more. They remain outstanding until
+// they are settled. The mutex is held.
 func (h *host) writeOff(before int64) {
 	for h.oldest != nil && h.oldest.sentAt < before {
 		h.unlink(h.oldest)

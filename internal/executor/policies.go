@@ -9,21 +9,20 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// policies are the rules by which an executor judges hosts, hedges and fails over. They are
-// given to it as a whole: New takes defaultPolicies, and a test that shows what a rule is
-// worth gives another.
+// policies are the rules by which an executor judges hosts, hedges and fails over. New uses
+// defaultPolicies; a test that shows what a rule is worth replaces it.
 type policies struct {
 	// survey says what each host costs, and which hosts plans avoid.
 	survey func(e *Executor, v *view, near []bool, s *survey)
-	// avoid says whether one host is avoided; the default survey asks it.
+	// avoid says whether one host is avoided; the default survey calls it.
 	avoid func(e *Executor, h *host, now int64, seen signs) bool
 	// reachable says whether a host counts as a live replica of its keys.
 	reachable func(h *host) bool
 	// mayHedge says why a late attempt must not be hedged; empty when it may be.
 	mayHedge func(r *run, a *attempt, groups []planner.Group, stressed bool, now int64) NotHedged
-	// mayRetry says how many of so many keys fail-over may ask again.
+	// mayRetry says how many of some keys fail-over may ask again.
 	mayRetry func(t *TableState, keys int, reason Reason) int
-	// compare says what the replicas of a key tell together.
+	// compare combines the answers of the replicas of a key.
 	compare func(answers []partition.Result, columns []schema.Column) (partition.Result, quorum.Outcome)
 	// abandon is told of an attempt all of whose keys others have answered.
 	abandon func(a *attempt)
@@ -32,26 +31,26 @@ type policies struct {
 	// outstanding and another host has answered, to be stalled rather than slow.
 	stallAfter time.Duration
 	// hedgeStalledAfter is how long a host must have stalled for its keys to be hedged
-	// although many attempts are late, and replaceAfter for them to be paid for by the
-	// budget of fail-over, as those of a host that has failed.
+	// although many attempts are late. After replaceAfter the budget of fail-over may pay
+	// for these hedges, as if the host had failed.
 	hedgeStalledAfter, replaceAfter time.Duration
 	// quietAfter is the part of the hedge delay for which a host must have settled nothing
 	// to be hedged from the reserve of the budget.
 	quietAfter float64
-	// slowRelative is how many times slower than usual a host is that is avoided even when
-	// many are in trouble, and whose recent share of the keys is not held against it.
+	// slowRelative is how many times slower than usual a host must be to be avoided even if
+	// many are unhealthy, and for its price to ignore its recent share of the keys.
 	slowRelative float64
-	// overtakenAfter is how many later answers in time show that a sub-query which is late
-	// says nothing of its host.
+	// overtakenAfter is how many later answers in time show that a late sub-query says
+	// nothing about its host.
 	overtakenAfter int
-	// manyLate is the share of recent first attempts that were late beyond which hedges and
-	// probes are limited, for part of it is load; beyond mostlyLate all of it is.
+	// manyLate is the share of late attempts among recent first ones above which hedges and
+	// probes are limited, as part of it is load. Above mostlyLate all of it is load.
 	manyLate, mostlyLate float64
 	// rescueFrom is the part of the time of a lookup after which a hedge that the budget
 	// denied may be made as a rescue.
 	rescueFrom float64
-	// probeKeys is the most keys of one probe, and coldRelative how many times the usual
-	// latency a probe takes of a host that is to be warmed up.
+	// probeKeys is the most keys of one probe. A host is warmed up while its probes take
+	// longer than coldRelative times the usual latency.
 	probeKeys    int
 	coldRelative float64
 }
@@ -73,11 +72,10 @@ func defaultPolicies() policies {
 		quietAfter:        0.5,
 		// A single stall does not make a host as slow as that.
 		slowRelative: 4,
-		// As many as there are duplicate acknowledgements until a TCP segment is taken for
-		// lost (RFC 5681).
+		// As many duplicate acknowledgements as make TCP take a segment for lost (RFC
+		// 5681).
 		overtakenAfter: 3,
-		// Of three hosts one that is slow makes a third late, but for a moment, until it is
-		// avoided.
+		// One slow host of three makes a third late, but only until it is avoided.
 		manyLate:   0.2,
 		mostlyLate: 0.5,
 		rescueFrom: 0.5,

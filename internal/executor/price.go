@@ -14,17 +14,17 @@ const (
 	// keysPerPrice is how many outstanding keys double the price of a host: the
 	// four groups of eight that keep the read threads of a small node busy.
 	keysPerPrice = 32
-	// shareLeast and shareMost bound what the recent share does to a price. A
-	// host that was away has no share at all, and would be free.
+	// shareLeast and shareMost bound the factor of the recent share. A host that was away
+	// has no share at all, and would be free.
 	shareLeast, shareMost = 0.5, 2
-	// slowStartPrice is what slow start adds to a price at its beginning.
+	// slowStartPrice is what slow start adds to its factor of 1 at the beginning.
 	slowStartPrice = 4
 )
 
-// findPrices sets what each host costs. The share of a host is compared with the hosts
-// that are as near: were all compared with all, the near ones, which are meant to be
-// sent more, would cost more for it. A slow host is compared with none, for it is meant
-// to be sent less: it would be cheap for having had little, and the others expensive.
+// findPrices sets what each host costs. The share of a host is compared with those of the
+// hosts that are as near: otherwise near hosts, which are meant to be sent more, would cost
+// more for it. A slow host is not compared, since it is meant to be sent less: it would be
+// cheap for that, and the others expensive.
 func (e *Executor) findPrices(v *view, near []bool, now int64, s *survey) {
 	var total, count [2]float64 // of the hosts that are not near, and that are
 	lookup := e.lookups.Load()
@@ -44,7 +44,7 @@ func (e *Executor) findPrices(v *view, near []bool, now int64, s *survey) {
 	}
 }
 
-// class is 1 for a host that is near, 0 for another.
+// class returns 1 for a host that is near, 0 for another.
 func class(near []bool, i ring.HostIndex) int {
 	if int(i) < len(near) && near[i] {
 		return 1
@@ -56,19 +56,19 @@ func class(near []bool, i ring.HostIndex) int {
 const (
 	// relativeWeight is the weight of one answer in the moving averages.
 	relativeWeight = 0.05
-	// relativeMost bounds what one answer can say.
+	// relativeMost bounds the relative latency of one answer.
 	relativeMost = 50
-	// relativeMemory is how long a host without answers stays expensive: without
-	// forgetting it would never be asked again.
+	// relativeMemory is how long a host without answers stays expensive: if its price did
+	// not fade, it would never be asked again.
 	relativeMemory = float64(5 * time.Second)
-	// A stall delays many answers and is one event: of the answers that took
+	// A stall delays many answers but is one event: of the answers that took more than
 	// stallRelative times the usual, one in stallGap counts.
 	stallRelative = 8
 	stallGap      = int64(50 * time.Millisecond)
 )
 
-// price is what it costs to ask the host now, relative to a usual idle one, from
-// what relativeNow returned.
+// price returns what it costs to ask the host now, relative to a usual idle one. relative
+// is what relativeNow returned.
 func (h *host) price(relative float64, now int64) float64 {
 	p := relative * (1 + float64(h.keys.Load())/keysPerPrice)
 	if left := h.slowUntil.Load() - now; left > 0 {
@@ -82,7 +82,7 @@ func (h *host) relativeNow(now int64) float64 {
 	return 1 + (x-1)*fade(now-int64(h.relativeAt.Load()), relativeMemory)
 }
 
-// learn takes the latency of an answer into the averages. The mutex is held.
+// learn adds the latency of an answer to the averages. The mutex is held.
 func (h *host) learn(o *outstanding, took time.Duration, now int64) {
 	seconds := math.Float64frombits(h.latency.Load())
 	if seconds == 0 {
@@ -106,10 +106,10 @@ func (h *host) learn(o *outstanding, took time.Duration, now int64) {
 	h.relativeAt.Store(uint64(now))
 }
 
-// fade is the part of a difference that is left after a time.
+// fade returns the part of a difference that is left after the time passed.
 func fade(passed int64, memory float64) float64 { return math.Exp(-float64(max(passed, 0)) / memory) }
 
-// balance is the part of a price that keeps the hottest host near the mean.
+// balance returns the factor of a price that keeps the hottest host near the mean.
 func balance(sent, mean float64) float64 {
 	if mean <= 0 {
 		return 1
@@ -122,10 +122,10 @@ func balance(sent, mean float64) float64 {
 // keys of a lookup that long ago weigh 1/e.
 const shareMemory = 500
 
-// share is how many keys a host was recently sent, decaying with each lookup of
-// the executor rather than with time, so that it means the same at any rate. Its
-// value (a float32) and the lookup it is of share one word, so that neither is
-// ever read without the other.
+// share is how many keys a host was recently sent. It decays with each lookup of the
+// executor rather than with time, so that it means the same at any rate. Its value (a
+// float32) and the number of its last lookup share one word, so that they are read
+// together.
 type share struct{ word atomic.Uint64 }
 
 func (s *share) add(keys int, lookup uint32) {
@@ -142,7 +142,7 @@ func (s *share) at(lookup uint32) float64 { return decayed(s.word.Load(), lookup
 
 func decayed(word uint64, lookup uint32) float64 {
 	v := float64(math.Float32frombits(uint32(word >> 32)))
-	// As a signed distance, for lookups overtake each other and the count wraps.
+	// A signed distance, as lookups overtake each other and the count wraps.
 	passed := int32(lookup - uint32(word))
 	if v == 0 || passed <= 0 {
 		return v

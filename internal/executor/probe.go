@@ -11,18 +11,18 @@ import (
 
 // An avoided host is asked for a few keys at a time, beside the lookups, until it is healthy.
 const (
-	// probeTimeout is how long a probe waits, and suspectGap how long after it
-	// the next one is sent while older answers are outstanding. Together they are
-	// how long it takes at most to see that a host answers again which has lost
-	// what was outstanding. mostProbeTimeout is that of tables whose reads take as long.
+	// probeTimeout is how long a probe waits, and suspectGap how long after it a suspect is
+	// probed again. Together they are the longest time until a host that has lost what was
+	// outstanding is seen to answer again. mostProbeTimeout is the limit for tables whose
+	// reads take longer.
 	probeTimeout     = 400 * time.Millisecond
 	mostProbeTimeout = 10 * probeTimeout
 	suspectGap       = 400 * time.Millisecond
 )
 
-// probe asks avoided hosts for a few keys each, when it is time, and if the lookup
-// has keys of theirs. They are asked elsewhere as well, so no lookup ever waits for
-// a probe.
+// probe asks avoided hosts for a few keys each, if it is time and the lookup has keys of
+// theirs. The lookup asks other hosts for these keys as well, so it never waits for a
+// probe.
 func (e *Executor) probe(v *view, req *Request) {
 	for _, i := range v.asked(req) {
 		h := v.hosts[i]
@@ -59,7 +59,7 @@ func keysOf(req *Request, of ring.HostIndex, most int) []partition.Key {
 	return keys
 }
 
-// asked are the hosts that may be asked for the keys of a request.
+// asked returns the hosts that may be asked for the keys of a request.
 func (v *view) asked(req *Request) []ring.HostIndex {
 	if req.Elsewhere == nil {
 		return v.data
@@ -67,9 +67,9 @@ func (v *view) asked(req *Request) []ring.HostIndex {
 	return v.all
 }
 
-// probeKeys is of how many keys a probe is: one at first, and more with each strike,
-// up to what a group usually has. A host that answers single keys in time and groups
-// too late is not healthy.
+// probeKeys returns how many keys a probe has: one at first, and more with each strike, up
+// to what a group usually has. A host that answers single keys in time but groups too late
+// is not healthy.
 func (h *host) probeKeys() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,11 +114,11 @@ func (e *Executor) sendProbe(v *view, h *host, req *Request, keys []partition.Ke
 	o.returned(err, end, reason, anyAnswered(results))
 }
 
-// spaceProbes spaces the probes of a host that is not ejected; those of one that is are
-// spaced by its backoff. A host that answers its probes slowly works at most a quarter
-// of its time: one that was restarted is slow until it has worked for a while (its code
-// is compiled, its caches fill), and would stay so if it were left alone. But where others
-// are in trouble as well it is load that makes them slow.
+// spaceProbes schedules the next probe of a host, unless it is ejected: then backOff does.
+// A host that answers its probes slowly is kept at work for up to a quarter of its time:
+// after a restart it is slow until it has worked for a while (its code is compiled, its
+// caches fill), and would stay so if left alone. But if other hosts are unhealthy as well,
+// it is load that makes them slow.
 func (h *host) spaceProbes(o *outstanding, answers bool, now int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -135,8 +135,8 @@ func (h *host) spaceProbes(o *outstanding, answers bool, now int64) {
 	}
 }
 
-// cold reports whether a probe took several times what is usual for its keys. Further
-// ones between those that count would only be load for a host that is healthy again.
+// cold reports whether a probe took several times what is usual for its keys. If not,
+// probes beyond those that count would only add load.
 func (o *outstanding) cold(now int64) bool {
 	usual, ok := o.table.latencies.Usual(0.5, o.keys)
 	return !ok || float64(now-o.sentAt) > o.host.executor.policies.coldRelative*float64(usual)

@@ -9,10 +9,10 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// Quorum is how the keys of a request are read by their replicas. A key goes to a quorum of
-// them, each of which is asked for its own data. The attempts of a key go to distinct hosts, so
-// that the first quorum of answers is of distinct replicas, whoever was hedged or failed. What
-// they do not tell together is read by Request.Query.
+// Quorum says how the keys of a request are read by their replicas. A quorum of the
+// replicas of each key is asked for their own data. The attempts of a key go to distinct
+// hosts, so that the first quorum of answers is from distinct replicas, even after hedges
+// and failures. Keys that these answers do not decide are read by Request.Query.
 type Quorum struct {
 	// Query is Request.Query at partition.OwnData.
 	Query *Query
@@ -20,8 +20,8 @@ type Quorum struct {
 	Hosts []bool
 }
 
-// asks returns the replicas that may be asked for their own data, and of how many an answer is
-// needed; 0 if they are too few.
+// asks returns the replicas that may be asked for their own data, and how many of them must
+// answer; 0 if they are too few.
 func (q *Quorum) asks(replicas []ring.HostIndex) (open []ring.HostIndex, need int) {
 	open = replicas
 	if slices.ContainsFunc(replicas, func(h ring.HostIndex) bool { return !q.Hosts[h] }) {
@@ -33,10 +33,10 @@ func (q *Quorum) asks(replicas []ring.HostIndex) (open []ring.HostIndex, need in
 	return open, need
 }
 
-// planQuorum plans one cover after the other, each over the replicas that the ones before have
-// left, until a quorum of the replicas of each key is asked. Keys of too few replicas are in no
-// group, and neither are those that are cut off from them, for another datacenter has a quorum
-// of its own.
+// planQuorum plans one cover after the other, each over the replicas that the previous ones
+// did not choose, until a quorum of the replicas of each key is asked. Keys with too few
+// replicas are in no group. Neither are the keys in cutOff, which are cut off from their
+// local replicas: another datacenter has a quorum of its own.
 func (e *Executor) planQuorum(v *view, req *Request, in *planner.Input, s *survey) (out planner.Plan, cutOff []int32) {
 	mayLeave := e.mayLeave(v, req) && v.anyOut()
 	in.Replicas = make([][]ring.HostIndex, len(req.Replicas))
@@ -53,7 +53,7 @@ func (e *Executor) planQuorum(v *view, req *Request, in *planner.Input, s *surve
 		in.Replicas[k], needs[k] = req.Quorum.asks(replicas)
 		most = max(most, needs[k])
 	}
-	s.reset(len(v.hosts)) // it may be that of another plan, and nothing to plan
+	s.reset(len(v.hosts)) // it may be another plan's, and most may be 0
 	for round := range most {
 		groups := e.planOver(v, req.Quorum.Query, in, s).Groups
 		out.Groups = append(out.Groups, groups...)
@@ -78,7 +78,7 @@ func (e *Executor) planQuorum(v *view, req *Request, in *planner.Input, s *surve
 // lacks returns how many more answers the key needs.
 func (ks *keyState) lacks() int { return int(max(ks.need, 1) - ks.got) }
 
-// query is what a host is asked of a key, and of all keys of its group.
+// query returns what hosts are asked for a key, and for all keys of its group.
 func (r *run) query(k int32) *Query {
 	if r.keys[k].need > 0 {
 		return r.req.Quorum.Query
@@ -86,7 +86,8 @@ func (r *run) query(k int32) *Query {
 	return r.req.Query
 }
 
-// beginQuorum has each key need a quorum, but for those that are cut off from their replicas.
+// beginQuorum requires a quorum of answers for each key, unless it is cut off from its
+// replicas.
 func (r *run) beginQuorum(cutOff []int32) {
 	r.answers = make([][]partition.Result, len(r.keys))
 	if r.req.Trace {
@@ -107,8 +108,8 @@ func (r *run) beginQuorum(cutOff []int32) {
 	}
 }
 
-// beginRereads has the keys that the plan cannot ask of their replicas read by coordinators,
-// and returns how many keys its groups have.
+// beginRereads has coordinators read the keys that the plan cannot ask of their replicas,
+// and returns how many keys the groups have.
 func (r *run) beginRereads(groups []planner.Group) (asked int) {
 	for _, g := range groups {
 		asked += len(g.Keys)
@@ -121,7 +122,7 @@ func (r *run) beginRereads(groups []planner.Group) (asked int) {
 	return asked
 }
 
-// answer takes the answer of a host for a key.
+// answer handles the answer of a host for a key.
 func (r *run) answer(k int32, res partition.Result) {
 	ks := &r.keys[k]
 	if ks.need == 0 {
@@ -150,8 +151,8 @@ func (r *run) settle(k int32, outcome quorum.Outcome) {
 	}
 }
 
-// reread has a key read through a coordinator, which may be any replica. What is still in-flight
-// for it has no more use.
+// reread has a key read through a coordinator, which may be any replica. Attempts in flight
+// for the key are of no more use.
 func (r *run) reread(k int32, why quorum.Outcome) {
 	r.settle(k, why)
 	ks := &r.keys[k]
@@ -170,9 +171,9 @@ func (r *run) reread(k int32, why quorum.Outcome) {
 	}
 }
 
-// telltale returns why a key that a replica has lost is read through a coordinator at once:
-// another replica would not help, or cannot be asked either. None for other reasons. alone is
-// whether the replica has said so of this key by itself.
+// telltale returns why a key that a replica has lost must be read through a coordinator at
+// once: another replica would not help, or cannot be asked either. It is None if neither is
+// so. alone is set if the replica gave the reason for this key by itself.
 func telltale(reason Reason, alone bool) quorum.Outcome {
 	switch reason {
 	case ReasonRing:
@@ -190,8 +191,8 @@ func telltale(reason Reason, alone bool) quorum.Outcome {
 	return quorum.None
 }
 
-// complete sees to it that a quorum of the replicas is asked for keys that have lost several
-// attempts at once, and of which one more replica was just asked.
+// complete has further replicas asked for keys that lost several attempts at once, until a
+// quorum is: fail-over asks only one more for each.
 func (r *run) complete(keys []int32) {
 	for _, k := range keys {
 		ks := &r.keys[k]
@@ -209,8 +210,9 @@ func (r *run) complete(keys []int32) {
 	}
 }
 
-// beyondReplicas has a key read through a coordinator of which too few replicas are left, and
-// reports whether it was to be read by its replicas. Load is no reason: it would only add to it.
+// beyondReplicas has a key with too few replicas left read through a coordinator, and
+// reports whether it did. It does not if the last reason is load, to which the read would
+// add.
 func (r *run) beyondReplicas(k int32) bool {
 	ks := &r.keys[k]
 	if ks.need == 0 || ks.last == reasonFull || ks.last == ReasonOverloaded {
@@ -220,8 +222,8 @@ func (r *run) beyondReplicas(k int32) bool {
 	return true
 }
 
-// hedgeable reports whether a key of a late attempt may be asked of one more host: once, or so
-// often that a quorum of its replicas is not late.
+// hedgeable reports whether a key of a late attempt may be asked of one more host: once or,
+// with a quorum, until enough attempts are not late.
 func (r *run) hedgeable(k int32) bool {
 	ks := &r.keys[k]
 	if ks.need > 0 {
@@ -230,7 +232,8 @@ func (r *run) hedgeable(k int32) bool {
 	return !ks.hedged
 }
 
-// probeQuery is what a probe asks of a host: what first attempts do, if they may.
+// probeQuery returns what a probe asks a host: its own data, if first attempts may ask for
+// that.
 func (r *Request) probeQuery(v *view, h *host) *Query {
 	if i := slices.Index(v.hosts, h); r.Quorum != nil && i >= 0 && r.Quorum.Hosts[i] {
 		return r.Quorum.Query

@@ -10,24 +10,25 @@ import (
 )
 
 const (
-	// rereadMemory is over how many keys the share of those read again is averaged.
+	// rereadMemory is over how many keys the share of keys read again is averaged.
 	rereadMemory = 1024
-	// rereadMost is the share from which on asking the replicas does not pay, and
-	// rereadTry how many lookups there are then for each one that tries. A key that differs
-	// counts as differs ones: its coordinator asks for digests first, and then reads it from
-	// both replicas in full (six nodes: 1.4 ms, where an absent key takes a fifth of that).
+	// rereadMost is the share above which asking the replicas does not pay; then one lookup
+	// in rereadTry tries it. A key that differs counts as differs keys: its coordinator
+	// asks for digests first, and then reads it from both replicas in full (six nodes: 1.4
+	// ms, where an absent key takes a fifth of that).
 	rereadMost, rereadTry = 0.5, 16
 	differs               = 3
 )
 
-// quorumCounts are the keys of a table whose quorum reads go to the replicas, by what became of
-// them. Safe for concurrent use.
+// quorumCounts counts the keys of a table whose quorum reads go to the replicas, by
+// outcome. Safe for concurrent use.
 type quorumCounts struct {
 	of [quorum.Share + 1]atomic.Uint64
-	// again is the recent share of the keys asked of their replicas that were read again, as
-	// the bits of a float64, and wasted the same with those that differ counted as differs.
+	// again is the recent share of the keys asked of their replicas that were read again,
+	// as the bits of a float64. wasted is the same, with keys that differ counted as
+	// differs.
 	again, wasted atomic.Uint64
-	// spared counts lookups while that is too much.
+	// spared counts lookups while wasted is too high.
 	spared atomic.Uint64
 }
 
@@ -48,23 +49,23 @@ func (c *quorumCounts) add(outcome quorum.Outcome, keys int) {
 	move(&c.wasted, wasted)
 }
 
-// move moves an average. An update that is lost to another at the same time is no harm.
+// move moves an average. A concurrent update may be lost, which does no harm.
 func move(average *atomic.Uint64, x float64) {
 	was := math.Float64frombits(average.Load())
 	average.Store(math.Float64bits(was + (x-was)/rereadMemory))
 }
 
-// QuorumPays reports whether the keys of a lookup are worth asking of their replicas: few were
+// QuorumPays reports whether it pays to ask the replicas for the keys of a lookup: few were
 // read again lately, or it is time to try.
 func (t *TableState) QuorumPays() bool {
 	return math.Float64frombits(t.quorum.wasted.Load()) <= rereadMost || t.quorum.spared.Add(1)%rereadTry == 0
 }
 
-// QuorumAgain is the recent share of the keys asked of their replicas that were read again
-// through a coordinator, 0 to 1.
+// QuorumAgain returns the recent share of the keys asked of their replicas that were read
+// again through a coordinator, 0 to 1.
 func (t *TableState) QuorumAgain() float64 { return math.Float64frombits(t.quorum.again.Load()) }
 
-// CountQuorum counts keys that are read through a coordinator, and why.
+// CountQuorum counts keys that are read through a coordinator for the reason why.
 func (t *TableState) CountQuorum(why quorum.Outcome, keys int) { t.quorum.add(why, keys) }
 
 // QuorumReads returns how many keys have ended with each outcome, by its name; nil before the
@@ -82,7 +83,8 @@ func (t *TableState) QuorumReads() map[string]uint64 {
 	return out
 }
 
-// QuorumReads returns what TableState.QuorumReads and QuorumAgain do of a table, keyspace.table.
+// QuorumReads returns TableState.QuorumReads and QuorumAgain of a table, keyspace.table;
+// nil and 0 if it is unknown.
 func (e *Executor) QuorumReads(table string) (keys map[string]uint64, again float64) {
 	found, ok := e.tables.Load(table)
 	if !ok {

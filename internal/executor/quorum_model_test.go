@@ -32,7 +32,7 @@ var quorumTable = schema.NewTable("ks", "t", "id", []schema.Column{
 
 const cells = 2
 
-// quorumRequest is a request whose keys are read by a quorum of their replicas.
+// quorumRequest returns a request whose keys are read by a quorum of their replicas.
 func (b *bench) quorumRequest(keys int) *Request {
 	req := b.request(keys)
 	req.Query = &Query{Table: quorumTable, Columns: quorumTable.Columns, Consistency: "LOCAL_QUORUM", Limit: 1, MaxBytes: 1 << 20}
@@ -45,7 +45,7 @@ func (b *bench) quorumRequest(keys int) *Request {
 	return req
 }
 
-// cell is a version of a cell: of a value, of which life is 0 or until when it lives, or of a
+// cell is a version of a cell: a value, which expires at life unless that is 0, or a
 // deletion if there is no value.
 type cell struct {
 	ts    int64
@@ -57,13 +57,13 @@ func (c cell) live(now time.Time) bool {
 	return c.value != 0 && (c.life.IsZero() || now.Before(c.life))
 }
 
-// stored is what a replica has of one partition; rowDeleted is when its row was.
+// stored is what a replica holds of one partition; rowDeleted is when its row was deleted.
 type stored struct {
 	cells      [cells]cell
 	rowDeleted int64
 }
 
-// apply is Cassandra's reconciliation; timestamps are unique.
+// apply reconciles as Cassandra does; timestamps are unique.
 func (s *stored) apply(o stored) {
 	s.rowDeleted = max(s.rowDeleted, o.rowDeleted)
 	for i, c := range o.cells {
@@ -87,7 +87,7 @@ type replicas struct {
 	mu   sync.Mutex
 	rng  *rand.Rand
 	data map[string]map[string]stored // by host id and routing bytes
-	// slow is a host that may be slow or fail, changed now and then.
+	// slow is a host that may be slow or fail; it changes now and then.
 	slow string
 }
 
@@ -182,7 +182,7 @@ func (s stored) result(k partition.Key, versions bool) partition.Result {
 	return partition.Result{Status: partition.Found, Rows: []partition.Row{row}}
 }
 
-// write is a write of one cell: of a value or, if that is 0, a deletion.
+// write is one write of a cell: a value or, if that is 0, a deletion.
 type write struct {
 	ts, value  int64
 	life       time.Time
@@ -195,17 +195,18 @@ type seen struct {
 	begin, end time.Time
 }
 
-// register is what was written to and read from one cell.
+// register holds what was written to and read from one cell.
 type register struct {
 	writes []write
 	reads  []seen
 }
 
-// violations counts the reads that a register could not have given: of less than a write that
-// was acknowledged before, or less than an earlier read found.
+// violations counts the reads that a register cannot return: of a version older than a
+// write that was acknowledged before, or than an earlier read found.
 func (h *register) violations() (stale, backwards int) {
 	slices.SortFunc(h.reads, func(a, b seen) int { return a.end.Compare(b.end) })
-	// least is the newest version up to each read, each taken for the oldest that explains it.
+	// least is the newest version up to each read, taking for each read the oldest version
+	// that explains it.
 	least := make([]int64, len(h.reads)+1)
 	for i, r := range h.reads {
 		acked := int64(0)
@@ -241,8 +242,8 @@ func (h *register) violations() (stale, backwards int) {
 	return stale, backwards
 }
 
-// model runs writers and readers over replicas that miss writes, and returns what no register
-// could have given, and how often the replicas alone have answered.
+// model runs writers and readers over replicas that miss writes. It returns how many reads
+// no register could have returned, and the share that the replicas alone have answered.
 func model(t *testing.T, hosts, rf int, seed uint64, with func(*bench, *Request)) (stale, backwards int, matched float64) {
 	t.Helper()
 	const keys, spell = 4, 5 * time.Second
@@ -291,7 +292,7 @@ func model(t *testing.T, hosts, rf int, seed uint64, with func(*bench, *Request)
 		})
 	}
 	all.Wait()
-	time.Sleep(time.Second) // what is delivered late
+	time.Sleep(time.Second) // for what is delivered late
 	reads := 0
 	for k := range histories {
 		for c := range cells {
@@ -304,8 +305,8 @@ func model(t *testing.T, hosts, rf int, seed uint64, with func(*bench, *Request)
 	return stale, backwards, float64(of["matched"]) / (float64(reads) / cells)
 }
 
-// writer writes to one key, one write after the other. A write may reach each replica at once,
-// later or never, and is acknowledged once a quorum has it.
+// writer writes to one key, one write after the other. A write may reach each replica at
+// once, later or never, and is acknowledged once a quorum has it.
 func (m *replicas) writer(ctx context.Context, k partition.Key, rng *rand.Rand, mu *sync.Mutex, h *[cells]register) {
 	var late sync.WaitGroup
 	defer late.Wait()
@@ -363,15 +364,15 @@ func (m *replicas) writer(ctx context.Context, k partition.Key, rng *rand.Rand, 
 	}
 }
 
-// TestReadsByReplicasAreThoseOfAQuorum has replicas miss writes, deletions and lives, hosts be
-// slow and fail, and rows be read meanwhile.
+// TestReadsByReplicasAreThoseOfAQuorum reads rows while replicas miss writes, deletions and
+// expiries, and hosts are slow and fail.
 func TestReadsByReplicasAreThoseOfAQuorum(t *testing.T) {
 	safe := func(*bench, *Request) {}
 	for name, c := range map[string]struct {
 		hosts, rf int
 		with      func(*bench, *Request)
-		// stale says that there must be reads which miss acknowledged writes; otherwise there
-		// must be none, and none that goes back.
+		// stale is set if there must be reads that miss acknowledged writes. Otherwise
+		// there must be none, and none that goes back.
 		stale bool
 	}{
 		"three replicas on three hosts": {3, 3, safe, false},
@@ -430,7 +431,7 @@ func values(res partition.Result, columns []schema.Column) partition.Result {
 	return out
 }
 
-// trusting takes what is absent at all replicas that were asked for absent.
+// trusting treats what is absent at all replicas asked as absent.
 func trusting(a []partition.Result, columns []schema.Column) (partition.Result, quorum.Outcome) {
 	if res, outcome := quorum.Compare(a, columns); outcome != quorum.Absent {
 		return res, outcome
@@ -438,9 +439,9 @@ func trusting(a []partition.Result, columns []schema.Column) (partition.Result, 
 	return values(a[0], columns), quorum.Matched
 }
 
-// TestADeletionThatOneReplicaHasSeen reads a row of which one replica knows only that it was
-// deleted, one nothing, and one its value: a write that a quorum may have acknowledged before
-// the second missed it and a deletion that nobody has acknowledged.
+// TestADeletionThatOneReplicaHasSeen reads a row of which one replica knows only that it
+// was deleted, one nothing, and one its value. A quorum may have acknowledged that write,
+// which the second replica missed; nobody has acknowledged the deletion.
 func TestADeletionThatOneReplicaHasSeen(t *testing.T) {
 	goesBack := func(t *testing.T, seed uint64, compare func([]partition.Result, []schema.Column) (partition.Result, quorum.Outcome)) (back bool) {
 		synctest.Test(t, func(t *testing.T) {
@@ -476,7 +477,7 @@ func TestADeletionThatOneReplicaHasSeen(t *testing.T) {
 	t.Error("control: what is absent was taken for absent, and never came back")
 }
 
-// outcomes are how many keys of the table have ended with each outcome.
+// outcomes returns how many keys of the table have ended with each outcome.
 func (b *bench) outcomes() map[string]uint64 {
 	out := map[string]uint64{}
 	for name, n := range b.state().QuorumReads() {
@@ -487,7 +488,7 @@ func (b *bench) outcomes() map[string]uint64 {
 	return out
 }
 
-// equal has every replica hold the same row of each key.
+// equal makes every replica hold the same row of each key.
 func (m *replicas) equal(keys []partition.Key) {
 	for _, k := range keys {
 		for _, h := range m.of(k) {
@@ -541,8 +542,8 @@ func TestEachKeyIsAskedOfAQuorumInFewStatements(t *testing.T) {
 	}
 }
 
-// script is a Reader by which each host answers for its own data as it says, and coordinators
-// at once.
+// script is a Reader by which each host answers for its own data as scripted, and
+// coordinators at once.
 type script struct {
 	hosts map[string]node
 	*replicas
@@ -654,7 +655,8 @@ func TestAKeyThatNoQuorumAnswersTimesOutAlone(t *testing.T) {
 	})
 }
 
-// A coordinator takes longer than a host does for its own data, and is not late for it.
+// A coordinator takes longer than a host does for its own data, and must not count as late
+// for that.
 func TestRereadsAreNotLateByWhatReplicasTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &replicas{t: t, ring: newRing(t, 3, 3, 3), need: 2, rng: rand.New(rand.NewPCG(1, 3)), data: map[string]map[string]stored{}}
@@ -745,8 +747,8 @@ func TestEachLateReplicaOfAQuorumIsHedged(t *testing.T) {
 	})
 }
 
-// TestKeysLostTogetherAreAskedWhatTheyWere has two keys be lost at once for the same reason, of
-// which a coordinator is asked for one.
+// TestKeysLostTogetherAreAskedWhatTheyWere loses two keys at once for the same reason; a
+// coordinator is asked for one of them.
 func TestKeysLostTogetherAreAskedWhatTheyWere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &replicas{t: t, ring: newRing(t, 3, 3, 3), need: 2, rng: rand.New(rand.NewPCG(1, 3)), data: map[string]map[string]stored{}}

@@ -1,6 +1,6 @@
-// Package executor asks: it sends the groups of a plan to their hosts at once,
-// asks other replicas when a group is late or has failed, and ends with exactly
-// one result for every key. It also keeps the health of each host.
+// Package executor runs lookups: it sends the groups of a plan to their hosts at once, asks
+// other replicas when a group is late or has failed, and ends with exactly one result for
+// every key. It also tracks the health of each host.
 package executor
 
 import (
@@ -18,13 +18,12 @@ type Reader interface {
 	//
 	// # Results
 	//
-	// A result is Found, NotFound, TooLarge (with ErrCrowded as its Err where that
-	// is because of the other keys), or Failed. A Failed one says by its Err why
-	// the key has no answer: an Err that wraps a *ReadError has the reason of that,
-	// any other is ReasonReadFailure. ReasonReadFailure means that the partition
-	// alone cannot be read. For any other reason the key was lost, as if a
-	// sub-query of it alone had failed for that reason. Whoever gets results may
-	// hand them on to others: they never change any more.
+	// A result is Found, NotFound, TooLarge (with ErrCrowded as its Err if that is because
+	// of the other keys), or Failed. The Err of a Failed one says why the key has no
+	// answer: the reason is that of the *ReadError that it wraps, or else
+	// ReasonReadFailure, which means that the partition alone cannot be read. For any other
+	// reason the key was lost, as if a sub-query of it alone had failed for that reason.
+	// Results may be passed on to others, and must never change any more.
 	//
 	// An error means that no key was answered and that each was lost for the same
 	// reason; it is a *ReadError where the reason is known. ReasonReadFailure means
@@ -32,26 +31,26 @@ type Reader interface {
 	//
 	// # Early results
 	//
-	// A Reader of several requests to the host may hand on what it knows before all
-	// of them have ended, by q.Early. What Read returns includes those results, too.
+	// A Reader that sends several requests to the host may deliver results before all of
+	// these have ended, by q.Early. Read returns those results, too.
 	//
 	// # Contexts
 	//
-	// Read returns soon after ctx ends, with an error or with what has been
-	// answered; what it says of the other keys then has no meaning. CQL has no
-	// cancel, so the host may go on working: Read calls q.Settled exactly once, when
-	// the host has answered every request of the sub-query or can no longer answer
-	// (its connection is gone), which may be before or long after Read returns. Only with
-	// ErrUnsent it does not: the host was never asked.
+	// Read returns soon after ctx ends, with an error or with what has been answered; what
+	// it returns for the other keys then has no meaning. CQL has no cancel, so the host may
+	// go on working. Read ensures that q.Settled is called exactly once: when the host has
+	// answered every request of the sub-query, or can no longer answer (its connection is
+	// gone). That may be before or long after Read returns. With ErrUnsent it is not
+	// called, since the host was never asked.
 	Read(ctx context.Context, q *SubQuery) ([]partition.Result, error)
 }
 
-// Early takes results of a sub-query before its Read returns.
+// Early receives results of a sub-query before its Read returns.
 type Early interface {
-	// Receive takes the final results of the keys from position from on, which do
-	// not change any more. It may be called by several goroutines at once and more
-	// than once for a key, of which the first call counts. It may block until the
-	// lookup takes the results or ends, and does nothing once Read has returned.
+	// Receive takes the final results of the keys from position from on, which must not
+	// change any more. It may be called concurrently, and more than once for a key, of
+	// which the first call counts. It may block until the lookup takes the results or ends,
+	// and does nothing once Read has returned.
 	Receive(from int, results []partition.Result)
 }
 
@@ -69,7 +68,7 @@ type Query = partition.Query
 // SubQuery is one group as it is sent to one host.
 type SubQuery struct {
 	*Query
-	// Host is whom to ask.
+	// Host is the host to ask.
 	Host ring.Host
 	// Ring is the snapshot by which Host is a replica of every key; nil when it
 	// may not be one.
@@ -79,21 +78,21 @@ type SubQuery struct {
 	// Settled is called exactly once, unless Read returns ErrUnsent; see Reader. It is never
 	// nil.
 	Settled func()
-	// Lost is called before Settled when the host will not answer some request of the sub-query,
-	// since its connection is gone, or when the Reader has failed it without asking the host;
-	// nil where nobody wants to know.
+	// Lost is called before Settled when the host will not answer some request of the
+	// sub-query, since its connection is gone, or when the Reader has failed it without
+	// asking the host. It may be nil.
 	Lost func()
-	// Early takes results before Read returns; nil where nobody waits for them.
+	// Early takes results before Read returns; nil if nobody waits for them.
 	Early Early
-	// Shared is how many keys the statement had that answered these together with keys of
-	// others; 0 for none. A Reader sets it before Read returns.
+	// Shared is the number of keys in the statement, if it also read keys of other
+	// sub-queries; 0 if it did not. A Reader sets it before Read returns.
 	Shared int
 }
 
 // ErrUnsent is the error of a sub-query that waited to be sent until its context ended. Its
-// keys are not outstanding, and nothing of it says how the host is doing.
+// keys are not outstanding, and it says nothing about the health of the host.
 var ErrUnsent = errors.New("the sub-query was not sent")
 
-// ErrCrowded is the error of a key that is TooLarge beside the other keys of its
-// sub-query, and may not be alone.
+// ErrCrowded is the error of a key that is TooLarge together with the other keys of its
+// sub-query, but may not be alone.
 var ErrCrowded = errors.New("the rows did not fit beside those of other keys; ask for fewer keys or columns")

@@ -10,8 +10,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
-// Reason says why a sub-query, or a key of one, failed, in words fit for a metric
-// label.
+// Reason says why a sub-query, or a key of one, failed. It can be a metric label.
 type Reason string
 
 // The reasons of a failed sub-query or key.
@@ -39,8 +38,8 @@ const (
 	ReasonOther Reason = "other"
 )
 
-// Why a host does not tell what it has on its own disk; see partition.OwnData. None speaks
-// against the host.
+// Why a host does not return its own data; see partition.OwnData. None counts against the
+// host.
 const (
 	// ReasonRing means that ownership is changing.
 	ReasonRing Reason = "ring"
@@ -50,11 +49,11 @@ const (
 	ReasonSize Reason = "size"
 )
 
-// reasonReread means that a key is read through a coordinator, since its replicas do not tell
-// what it holds.
+// reasonReread means that a key is read through a coordinator, since its replicas do not
+// decide what it holds.
 const reasonReread Reason = "reread"
 
-// readReasons are those of a ReadError.
+// readReasons are those that a ReadError may have.
 var readReasons = []Reason{ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout,
 	ReasonOverloaded, ReasonReadFailure, ReasonInvalid, ReasonOther, ReasonRing, ReasonRefused, ReasonSize}
 
@@ -73,8 +72,8 @@ func (e *ReadError) Error() string { return fmt.Sprintf("%s: %v", e.Reason, e.Er
 // Unwrap returns the cause.
 func (e *ReadError) Unwrap() error { return e.Err }
 
-// reasonFull means that the proxy did not ask the host, at which too many keys are
-// outstanding already. It cost nothing.
+// reasonFull means that the proxy did not ask the host, since too many keys are outstanding
+// there. It cost nothing.
 const reasonFull Reason = "full"
 
 // ErrAnswered is the cause with which the context of an attempt is cancelled
@@ -85,8 +84,8 @@ var ErrAnswered = errors.New("every key of the sub-query has been answered elsew
 // cancelled when a lookup returns.
 var ErrEnded = errors.New("the lookup has ended")
 
-// The errors of keys. Their texts are shown to clients, and tell nothing of
-// hosts or keys.
+// The errors of keys. Their texts are shown to clients, and reveal nothing about hosts or
+// keys.
 var (
 	errNoReplica     = errors.New("the ring knows no replica of this key; retry in a moment")
 	errUnreachable   = errors.New("no replica of this key could be reached; retry in a moment")
@@ -101,9 +100,9 @@ var (
 	errMute          = errors.New("the reader returned no answer for this key")
 )
 
-// verdict is the result of a key whose replicas are exhausted, by the last
-// reason. A host that refuses work makes SHED, as the proxy's own refusal does:
-// the client should pause either way.
+// verdict returns the result of a key whose replicas are exhausted, by the last reason. If
+// a host refused work the key is SHED, as if the proxy had refused it: the client should
+// pause either way.
 func verdict(last Reason) partition.Result {
 	switch last {
 	case ReasonUnreachable, ReasonDisconnected:
@@ -125,9 +124,10 @@ func verdict(last Reason) partition.Result {
 	return partition.Unanswered(reasons.HostError, errOther)
 }
 
-// phaseOf says how a reader returned, or early results of it, and why it failed if
-// it did. It failed if a key was lost: by ReasonInvalid only if none was lost by a
-// reason that speaks against the host.
+// phaseOf returns the phase that results, final or early, and err put an attempt in, and
+// the reason if it has failed. It has failed if a key was lost; one that alone cannot be
+// read does not count. The reason is ReasonInvalid only if no key was lost for one that
+// counts against the host.
 func phaseOf(ctx context.Context, results []partition.Result, err error) (phase, Reason) {
 	var reason Reason
 	if err != nil {
@@ -158,7 +158,7 @@ func final(res partition.Result) bool {
 // anyAnswered reports whether some result is final.
 func anyAnswered(results []partition.Result) bool { return slices.ContainsFunc(results, final) }
 
-// lostBy is why a key has no answer; see Reader.
+// lostBy returns why a key has no answer; see Reader.
 func lostBy(res partition.Result) Reason {
 	if re, ok := errors.AsType[*ReadError](res.Err); ok {
 		return reasonOf(re)
@@ -166,9 +166,9 @@ func lostBy(res partition.Result) Reason {
 	return ReasonReadFailure
 }
 
-// reasonOf is the class of an error of a reader. One that is not a ReadError, or
-// has a reason this package does not know, is of class other, so that a metric
-// label stays bounded.
+// reasonOf returns the reason of an error of a reader. It is ReasonOther for one that is
+// not a ReadError, or whose reason is not in readReasons, so that metric labels stay
+// bounded.
 func reasonOf(err error) Reason {
 	if re, ok := errors.AsType[*ReadError](err); ok && slices.Contains(readReasons, re.Reason) {
 		return re.Reason

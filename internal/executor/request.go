@@ -10,12 +10,12 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// Request is one lookup, as the executor sees it. It is read, never changed, and
-// must not change until every host asked has settled.
+// Request is one lookup, as the executor sees it. The executor does not change it, and the
+// caller must not change it before every host asked has settled.
 type Request struct {
-	// Input is what is planned: the replicas of each key, how to group them, and which
-	// hosts are near. Hosts, Size, Price, Avoid and Seed are of the moment: the
-	// executor sets them in a copy.
+	// Input says what to plan: the replicas of each key, how to group them, and which hosts
+	// are near. The executor sets Hosts, Size, Price, Avoid and Seed for each plan, in a
+	// copy.
 	planner.Input
 	// Query is what to read of each key.
 	Query *Query
@@ -23,20 +23,20 @@ type Request struct {
 	Ring *ring.Ring
 	// Keys are the partitions to read, without duplicates; Replicas has one entry for each.
 	Keys []partition.Key
-	// Quorum has the keys read by a quorum of their replicas, and compared; nil has them read
-	// through coordinators.
+	// Quorum has the keys read by a quorum of their replicas, whose answers are compared.
+	// If it is nil, coordinators read the keys.
 	Quorum *Quorum
-	// Elsewhere has the replicas of each key in the datacenters to fail over to, by
-	// Input.Ranges, which is then required; nil asks local replicas only.
+	// Elsewhere holds the replicas of each key in the datacenters to fail over to, by
+	// Input.Ranges, which is then required. If it is nil only local replicas are asked.
 	Elsewhere *ring.Placement
 	// Policy says when a late group is hedged.
 	Policy hedge.Policy
 	// Table is the state of the table, from Executor.Table.
 	Table *TableState
-	// FewHedges hedges only away from hosts that answer nobody. It does not bear on
+	// FewHedges allows only hedges away from hosts that answer nobody. It does not apply to
 	// ALWAYS.
 	FewHedges bool
-	// Batch says that it is batch work, which others must not wait for: it finds hosts full when
+	// Batch marks batch work, which others must not wait for: for it a host is full when
 	// half of Limits.InflightKeys are outstanding.
 	Batch bool
 	// Trace records every sub-query in Stats.Attempts, and in Plan.Survey what the plan
@@ -47,8 +47,8 @@ type Request struct {
 	TraceID string
 }
 
-// lateness is the state that has how late such requests are: merging holds batch work back, which
-// says nothing of the load that others meet.
+// lateness returns the state that records how late such requests are. That of batch work is
+// kept apart: merging holds it back, which says nothing of the load that others meet.
 func (r *Request) lateness() *tableMemory {
 	if r.Batch {
 		return r.Table.batch
@@ -56,8 +56,7 @@ func (r *Request) lateness() *tableMemory {
 	return r.Table.tableMemory
 }
 
-// Subset returns the request for some of its keys, by index; its first key is that of
-// keys[0].
+// Subset returns the request for the keys with these indices, in this order.
 func (r *Request) Subset(keys []int32) *Request {
 	out := *r
 	out.Keys, out.Replicas = make([]partition.Key, len(keys)), make([][]ring.HostIndex, len(keys))
@@ -68,7 +67,7 @@ func (r *Request) Subset(keys []int32) *Request {
 	return &out
 }
 
-// ranges are the token ranges of some keys; nil when they are not needed.
+// ranges returns the token ranges of some keys; nil if the request has none.
 func (r *Request) ranges(keys []int32) []int32 {
 	if r.Ranges == nil {
 		return nil
@@ -80,7 +79,7 @@ func (r *Request) ranges(keys []int32) []int32 {
 	return out
 }
 
-// classes are the classes of some keys, numbered as far as these keys go.
+// classes returns the classes of some keys, numbered from 0; nil if the request has none.
 func (r *Request) classes(keys []int32) []int32 {
 	if r.Class == nil {
 		return nil
@@ -98,17 +97,16 @@ func (r *Request) classes(keys []int32) []int32 {
 	return out
 }
 
-// Stats are the counts of one lookup.
+// Stats are the statistics of one lookup.
 type Stats struct {
-	// Groups are the groups of the plan; SubQueries all sub-queries sent for the
-	// lookup, of which Hedges because a group was late and Failovers because one
-	// failed.
+	// Groups is the number of groups of the plan, and SubQueries that of all sub-queries
+	// sent: of these Hedges because a group was late, and Failovers because one failed.
 	Groups, SubQueries, Hedges, Failovers int
 	// Attempts are the sub-queries in the order they were sent; only with
 	// Request.Trace.
 	Attempts []Attempt
-	// Compared is what became of each key of a Request.Quorum, by its index; None while its
-	// replicas had not decided. Only with Request.Trace.
+	// Compared is the outcome of each key of a Request.Quorum, by its index; None if its
+	// replicas have not decided. Only with Request.Trace.
 	Compared []quorum.Outcome
 	// Err is the *incident.Error of a panic that has ended the lookup; nil otherwise.
 	Err error
@@ -125,13 +123,13 @@ const (
 	KindHedge Kind = "hedge"
 	// KindFailover is an attempt made because another has failed.
 	KindFailover Kind = "failover"
-	// KindReread is an attempt made because the replicas of its keys, asked for their own
-	// data, did not tell what these hold.
+	// KindReread is an attempt through a coordinator, made because the replicas of its
+	// keys, asked for their own data, did not decide what these hold.
 	KindReread Kind = "reread"
-	// KindProbe is a few keys asked of an avoided host to see whether it is healthy, and
-	// to warm it up. It belongs to no lookup and occurs in metrics alone.
+	// KindProbe is an attempt that asks an avoided host for a few keys, to see whether it
+	// is healthy and to warm it up. It belongs to no lookup and appears only in metrics.
 	KindProbe Kind = "probe"
-	// KindCoalesced is the attempt of another lookup, whose answer this one takes. The
+	// KindCoalesced is an attempt of another lookup, whose answer this one uses. The
 	// executor makes none.
 	KindCoalesced Kind = "coalesced"
 )
@@ -139,12 +137,12 @@ const (
 // Outcome is what became of an attempt.
 type Outcome string
 
-// The outcomes of an attempt. One that is pending is no other; one that answered some keys
-// and lost others has won.
+// The outcomes of an attempt. OutcomePending takes precedence. An attempt that answered
+// some keys first and lost others has won.
 const (
 	// OutcomeWon means that some key was answered first here.
 	OutcomeWon Outcome = "won"
-	// OutcomeLost means that it answered when all its keys had been answered.
+	// OutcomeLost means that it answered after all its keys had been answered elsewhere.
 	OutcomeLost Outcome = "lost"
 	// OutcomeFailed means that it answered no key first and lost some; Attempt.Err says
 	// why.
@@ -163,8 +161,8 @@ type NotHedged string
 const (
 	// NotHedgedBudget means that the hedge budget of the table was spent.
 	NotHedgedBudget NotHedged = "budget"
-	// NotHedgedLoad means that so many hosts or attempts were late that it was taken
-	// for load, which hedges would add to.
+	// NotHedgedLoad means that so many hosts or attempts were late that it was taken for
+	// load, which hedges would add to, or that Request.FewHedges did not allow the hedge.
 	NotHedgedLoad NotHedged = "load"
 	// NotHedgedDeadline means that too little time was left for another replica to
 	// answer.
@@ -189,15 +187,15 @@ type Attempt struct {
 	Outcome Outcome
 	// Err is the reason of the first key that was lost, empty when none was.
 	Err Reason
-	// HedgeAfter is after what time from Start the attempt was to be hedged;
-	// negative for never.
+	// HedgeAfter is how long after Start the attempt was to be hedged; negative means
+	// never.
 	HedgeAfter time.Duration
 	// NotHedged is why no hedge was sent when the attempt was late; empty when one was,
 	// or when it was not late.
 	NotHedged NotHedged
-	// StatementKeys is how many keys the statement had that this attempt shared with other
-	// lookups; 0 for one of its own.
+	// StatementKeys is the number of keys in the statement that this attempt shared with
+	// other lookups; 0 if it shared none.
 	StatementKeys int
-	// OwnData is whether it asked the host for what that has on its own disk, to be compared.
+	// OwnData is set if it asked the host for what is on its own disk, to be compared.
 	OwnData bool
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/quorum"
 )
 
-// take takes an event of an attempt: its end, or early results. Keys that were lost are
+// take handles an event of an attempt: its end, or early results. Keys that were lost are
 // asked again by failoverLost.
 func (r *run) take(ev event) {
 	a := ev.attempt
@@ -50,7 +50,7 @@ func (r *run) take(ev event) {
 	r.close(a, outcome, ev.reason)
 }
 
-// drop takes an attempt out of the pending ones.
+// drop removes an attempt from the pending ones.
 func (r *run) drop(a *attempt) {
 	if i := slices.Index(r.pending, a); i >= 0 {
 		r.pending[i] = r.pending[len(r.pending)-1]
@@ -59,8 +59,8 @@ func (r *run) drop(a *attempt) {
 	a.cancel(nil)
 }
 
-// accept takes the results of the keys of an attempt from position from on, but for
-// those that it has taken before.
+// accept handles the results of an attempt from position from on, except those of keys that
+// it does not ask for any more.
 func (r *run) accept(a *attempt, from int, results []partition.Result) {
 	asked := a.asked[from : from+len(results)]
 	keys := a.within(from, len(results))
@@ -82,7 +82,7 @@ func (r *run) accept(a *attempt, from int, results []partition.Result) {
 	}
 }
 
-// lose takes the failure of all keys that an attempt still asks.
+// lose handles the failure of all keys that an attempt still asks for.
 func (r *run) lose(a *attempt, reason Reason) {
 	keys := a.keys
 	r.release(a, keys)
@@ -93,9 +93,9 @@ func (r *run) lose(a *attempt, reason Reason) {
 	}
 }
 
-// miss notes a key that an attempt has lost, to be asked again. One that its replica
-// alone could not read, as its own result says, is asked of one other replica, which may
-// have fewer tombstones, and is not hedged. The result is nil when all keys were lost.
+// miss records that an attempt has lost a key, which is to be asked again. A key that its
+// replica could not read, as its own result says, is asked of one other replica, which may
+// have fewer tombstones, and is not hedged. res is nil if all keys were lost.
 func (r *run) miss(a *attempt, k int32, reason Reason, res *partition.Result) {
 	ks := &r.keys[k]
 	a.lost = cmp.Or(a.lost, reason)
@@ -121,8 +121,8 @@ func (r *run) miss(a *attempt, k int32, reason Reason, res *partition.Result) {
 	}
 }
 
-// within returns those of the keys that an attempt still asks which are among n from a
-// position of its query on. They are next to each other.
+// within returns the keys that the attempt still asks for among the n keys of its query
+// from position from on. They are adjacent in a.keys.
 func (a *attempt) within(from, n int) []int32 {
 	begin := 0
 	for _, k := range a.asked[:from] {
@@ -139,7 +139,8 @@ func (a *attempt) within(from, n int) []int32 {
 	return a.keys[begin:end]
 }
 
-// release takes keys, a part of those that an attempt still asks, out of them.
+// release removes keys, which are adjacent in a.keys, from those that the attempt still
+// asks for.
 func (r *run) release(a *attempt, keys []int32) {
 	for _, k := range keys {
 		r.keys[k].inFlight--

@@ -13,33 +13,34 @@ import (
 // attempt is one sub-query of a run.
 type attempt struct {
 	kind Kind
-	// asked are indices into Request.Keys, in the order of the query; keys are those
-	// of them that it still asks, in the same order, and open is how many of these
-	// have no result.
+	// asked holds the keys of the query in order, as indices into Request.Keys. keys are
+	// those that it still asks for, in the same order; open is how many of these have no
+	// result.
 	asked, keys []int32
 	open        int
-	// hedgeAt is when the attempt is late, after delay; late is set when it was.
+	// hedgeAt is when the attempt becomes late, or its denied hedge is tried again; delay
+	// is the time until then. late is set once it was late.
 	hedgeAt int64
 	delay   int64
 	late    bool
-	// won is set once it has answered some key first, and lost is the reason of the
-	// first key that it lost while the key was waited for.
+	// won is set once it has answered some key first. lost is the reason of the first key
+	// that it lost while the key was waited for.
 	won  bool
 	lost Reason
-	// awaited is set when the lookup ended while some key of it had no result.
+	// awaited is set once a key that it asks for has ended without an answer.
 	awaited bool
 	denied  bool
 	cancel  context.CancelCauseFunc
 	query   SubQuery
-	// sent is the sub-query as its host has it.
+	// sent is the sub-query as its host sees it.
 	sent  *outstanding
 	trace int
-	// ctx is of its reader, over of the run, and to takes the run's events.
+	// ctx is the context of its reader, and over that of the run, whose events go to to.
 	ctx, over context.Context //nolint:containedctx // for Receive, as the arguments of perform are
 	to        chan<- event
 }
 
-// event is what a reader tells a run: that an attempt has ended, or, while it is in flight,
+// event is what a reader tells a run: that an attempt has ended or, in phase inFlight,
 // early results of the keys from position from on.
 type event struct {
 	attempt *attempt
@@ -53,11 +54,11 @@ type event struct {
 	broken *incident.Error
 }
 
-// secondHedge is how many delays a hedge may take until its keys, too, are asked of
-// a further replica, and so may an attempt at another datacenter, which is farther away.
+// secondHedge is how many delays a hedge may take until its keys are asked of a further
+// replica. It holds for attempts at another datacenter too, which is farther away.
 const secondHedge = 4
 
-// patience is how long a host may take for what is hedged after a delay.
+// patience returns how long the host may take for a sub-query with this hedge delay.
 func (h *host) patience(delay time.Duration) time.Duration {
 	if h.dc != nil {
 		return secondHedge * delay
@@ -65,7 +66,7 @@ func (h *host) patience(delay time.Duration) time.Duration {
 	return delay
 }
 
-// send asks a host for keys that are reserved at it.
+// send asks a host for keys, which are reserved there.
 func (r *run) send(host ring.HostIndex, keys []int32, kind Kind) {
 	h, now := r.view.hosts[host], r.executor.now()
 	a := &attempt{kind: kind, asked: keys, keys: keys, open: len(keys), hedgeAt: unset, trace: -1, over: r.ctx, to: r.events}
@@ -76,7 +77,7 @@ func (r *run) send(host ring.HostIndex, keys []int32, kind Kind) {
 	case ok && kind != KindHedge && h.dc == nil:
 		a.delay = int64(delay)
 		a.hedgeAt = now + a.delay
-	case ok && delay > 0: // after ALWAYS, two attempts are what was wished for
+	case ok && delay > 0: // with ALWAYS, whose delay is 0, two attempts are enough
 		a.delay = secondHedge * int64(delay)
 		a.hedgeAt = now + a.delay
 	}
@@ -105,7 +106,7 @@ func (r *run) send(host ring.HostIndex, keys []int32, kind Kind) {
 	go r.executor.perform(a)
 }
 
-// count takes a sub-query into the statistics of the lookup.
+// count adds an attempt to the statistics of the lookup.
 func (r *run) count(a *attempt) {
 	r.stats.SubQueries++
 	switch a.kind {
@@ -130,7 +131,7 @@ func (r *run) count(a *attempt) {
 	})
 }
 
-// perform reads, and tells the run unless that has ended.
+// perform reads, and tells the run how that ended.
 func (e *Executor) perform(a *attempt) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -156,7 +157,7 @@ func (a *attempt) Receive(from int, results []partition.Result) {
 	a.tell(event{attempt: a, phase: inFlight, from: from, results: results})
 }
 
-// tell hands an event to the run, unless that has ended.
+// tell sends an event to the run, unless the run has ended.
 func (a *attempt) tell(ev event) {
 	select {
 	case a.to <- ev:
@@ -164,8 +165,8 @@ func (a *attempt) tell(ev event) {
 	}
 }
 
-// close ends the account of an attempt, by what became of its keys and else by an
-// outcome and a reason.
+// close records how an attempt ended: by what became of its keys, or else by outcome and
+// reason.
 func (r *run) close(a *attempt, outcome Outcome, reason Reason) {
 	if a.kind == KindHedge {
 		label := hedgeLost

@@ -18,14 +18,14 @@ import (
 	"github.com/qosproxy/qosproxy/internal/planner"
 )
 
-// statements is a Reader that asks for each key by a statement of its own.
+// statements is a Reader that sends a statement of its own for each key.
 type statements struct {
 	mu    sync.Mutex
 	reads []read
 	// say is how a host treats the statement of a key, at a position of its sub-query:
-	// after what time, and with what error. A negative time is never.
+	// after what time, and with what error. A negative time means never.
 	say func(host string, k partition.Key, at int) (time.Duration, error)
-	// whole hands nothing on before all statements have ended.
+	// whole delivers nothing before all statements have ended.
 	whole bool
 }
 
@@ -84,7 +84,7 @@ func (s *statements) asked() []string {
 	return hosts
 }
 
-// lostFor is an error as a Reader gives a key.
+// lostFor returns the error that a Reader gives for a lost key.
 func lostFor(r Reason) error {
 	if r == ReasonReadFailure {
 		return errors.New("the partition cannot be read")
@@ -302,7 +302,7 @@ func TestAHostThatLosesAllKeysIsGoneIfItCannotBeReached(t *testing.T) {
 	}
 }
 
-// TestASlowStatementHoldsUpNobody is of a sub-query of which one statement hangs.
+// TestASlowStatementHoldsUpNobody has one statement of a sub-query hang.
 func TestASlowStatementHoldsUpNobody(t *testing.T) {
 	for name, whole := range map[string]bool{"handed on": false, "control: told at the end": true} {
 		t.Run(name, func(t *testing.T) {
@@ -373,8 +373,8 @@ func TestAnsweredKeysOutliveTheDeadline(t *testing.T) {
 	}
 }
 
-// TestAHostIsHeldToAccountForWhatItLostThoughTheRestIsGivenUp is of a sub-query that loses
-// keys, and of which the others are answered elsewhere before it has ended.
+// TestAHostIsHeldToAccountForWhatItLostThoughTheRestIsGivenUp has a sub-query lose some
+// keys, while the others are answered elsewhere before it has ended.
 func TestAHostIsHeldToAccountForWhatItLostThoughTheRestIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, req := newGroup(t, &statements{say: func(host string, _ partition.Key, at int) (time.Duration, error) {
@@ -425,8 +425,8 @@ func TestReasonsOfOneSubQueryAreTreatedEachAsItself(t *testing.T) {
 	})
 }
 
-// TestAnEmptyRetryBudgetBearsOnReasonsThatCostSomething is of keys that are lost by two
-// reasons, of which one is free.
+// TestAnEmptyRetryBudgetBearsOnReasonsThatCostSomething loses keys for two reasons, of
+// which one is free.
 func TestAnEmptyRetryBudgetBearsOnReasonsThatCostSomething(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &statements{whole: true, say: func(host string, _ partition.Key, at int) (time.Duration, error) {
@@ -567,8 +567,8 @@ func TestHowResultsLand(t *testing.T) {
 	}
 }
 
-// TestAKeyThatTwoAttemptsLoseAtOnceIsAskedOnce is of a group that its host and the host of
-// its hedge lose in the same moment.
+// TestAKeyThatTwoAttemptsLoseAtOnceIsAskedOnce has a host and the host of its hedge lose
+// the same group in the same moment.
 func TestAKeyThatTwoAttemptsLoseAtOnceIsAskedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &statements{}

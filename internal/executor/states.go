@@ -10,9 +10,9 @@ type State int32
 
 // The states of a host.
 const (
-	// Healthy hosts are asked by price.
+	// Healthy is a host that is chosen by price alone.
 	Healthy State = iota
-	// SlowStart is a host that was ejected, and is asked less at first.
+	// SlowStart is a host that was ejected, and is chosen less at first.
 	SlowStart
 	// Probing is a host that was suspect or ejected, and has yet to show with
 	// a few keys at a time that it is healthy.
@@ -51,14 +51,14 @@ const (
 	// strikeGap doubles with each strike, up to mostGap.
 	strikeGap = 50 * time.Millisecond
 	mostGap   = 2 * time.Second
-	// mostGood is how many answers in time are asked for at most.
+	// mostGood is the most answers in time that are required.
 	mostGood = 4
-	// strikesMemory is how long a host must have been healthy to begin anew.
+	// strikesMemory is how long a host must be healthy for its strikes to be forgotten.
 	strikesMemory = 10 * time.Second
 )
 
-// state is the state as the world sees it, in which an overdue host is suspect before a
-// plan has found it to be, and slow start is one. The mutex is held.
+// state returns the state to report. Unlike current it is Suspect once answers are overdue,
+// before a plan finds that, and it may be SlowStart. The mutex is held.
 func (h *host) state(now int64) State {
 	switch s := State(h.current.Load()); {
 	case s == Ejected && h.probing.Load():
@@ -73,12 +73,12 @@ func (h *host) state(now int64) State {
 	return Healthy
 }
 
-// suspect marks a host of which answers are overdue.
+// suspect marks a host as suspect if answers of it are overdue.
 //
-// A host that limps (does everything, twenty times slower) answers in the end,
-// and would be trusted and hedged again many times a second. So each time in a
-// row costs more: one answer in time at once after the first strike, then 2 with
-// a gap of 0.2 s, 3 with 0.4 s, 4 with 0.8, 1.6 and from then on 2 s.
+// A host that limps (does everything, twenty times slower) answers in the end, and would be
+// trusted and hedged again many times a second. So each strike in a row costs more: one
+// answer in time at once after the first, then 2 with a gap of 0.2 s, 3 with 0.4 s, 4 with
+// 0.8, 1.6 and 2 s from then on.
 func (h *host) suspect(now int64) {
 	if h.is(Suspect, Ejected) {
 		return
@@ -119,7 +119,7 @@ func (h *host) gap() int64 {
 	return int64(min(strikeGap<<min(h.history.strikes, 16), mostGap))
 }
 
-// onAnswer takes an answer as a sign of health. The mutex is held.
+// onAnswer counts an answer as a sign of health. The mutex is held.
 func (h *host) onAnswer(o *outstanding, took time.Duration, now int64) {
 	h.history.failures = 0
 	h.gone.Store(false)
@@ -164,8 +164,8 @@ func (h *host) clear(now int64, why string) {
 	h.enter(Healthy, now, why)
 }
 
-// ejects reports whether a failure speaks against the host. A query that the
-// host refuses as invalid does not, nor does a single key it cannot read.
+// ejects reports whether a failure counts against the host. A query that the host refuses
+// as invalid does not, nor does a single key that it cannot read.
 func (o *outstanding) ejects(r Reason) bool {
 	switch r {
 	case ReasonInvalid, ReasonRing, ReasonRefused, ReasonSize:
@@ -177,10 +177,12 @@ func (o *outstanding) ejects(r Reason) bool {
 	return true
 }
 
-// onFailure takes a failure as a sign of illness. The mutex is held.
+// onFailure counts a failure, and ejects the host after several in a row. The mutex is
+// held.
 func (h *host) onFailure(o *outstanding, reason Reason, now int64) {
 	if h.is(Ejected) {
-		// Keys without another replica are asked of it as well, as often as lookups come.
+		// Only probes count: keys without another replica are asked of it as often as
+		// lookups come.
 		if o.kind == KindProbe && o.sentAt >= h.history.since {
 			h.backOff(now)
 		}
@@ -195,9 +197,9 @@ func (h *host) onFailure(o *outstanding, reason Reason, now int64) {
 	}
 }
 
-// eject takes the host out, unless a third of the hosts of its datacenter are out already:
-// where there is another datacenter, all that cannot be reached may be. The mutex is held;
-// those of other hosts are not needed.
+// eject ejects the host, unless a third of the hosts of its datacenter are ejected already.
+// If there is another datacenter, hosts that cannot be reached may exceed that limit. The
+// mutex is held; those of other hosts are not needed.
 func (h *host) eject(v *view, reason Reason, now int64) {
 	h.executor.ejecting.Lock()
 	defer h.executor.ejecting.Unlock()
@@ -216,22 +218,21 @@ func (h *host) eject(v *view, reason Reason, now int64) {
 		"failures", h.history.failures, "reason", string(reason), "for", h.history.backoff)
 }
 
-// onAbandon takes a probe of an ejected host that went unanswered as a failure.
-// The mutex is held.
+// onAbandon counts an unanswered probe of an ejected host as a failure. The mutex is held.
 func (h *host) onAbandon(o *outstanding, now int64) {
 	if o.kind == KindProbe && h.is(Ejected) && !o.settled {
 		h.backOff(now)
 	}
 }
 
-// backOff sets when the host is probed next. The mutex is held.
+// backOff doubles the backoff and sets when the host is probed next. The mutex is held.
 func (h *host) backOff(now int64) {
 	l := h.executor.limits
 	h.history.backoff = min(max(2*h.history.backoff, l.EjectMin), l.EjectMax)
 	h.probeAt.Store(now + int64(h.history.backoff))
 }
 
-// enter changes the state, and says so. The mutex is held.
+// enter changes the state, and counts and logs the change. The mutex is held.
 func (h *host) enter(s State, now int64, why string, attrs ...any) {
 	was := State(h.current.Swap(int32(s)))
 	h.history.since = now
@@ -242,8 +243,8 @@ func (h *host) enter(s State, now int64, why string, attrs ...any) {
 		return
 	}
 	h.metrics.states[s].Inc()
-	// A limping host becomes suspect many times a minute; that is one message
-	// each ten seconds, and ejections are always worth one.
+	// A limping host becomes suspect many times a minute: only one change in ten seconds is
+	// logged at level info, and every ejection.
 	level := slog.LevelInfo
 	if s != Ejected && was != Ejected {
 		if now-h.history.loggedAt < int64(10*time.Second) {

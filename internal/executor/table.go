@@ -9,12 +9,12 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// TableState is what the executor remembers of one table: how long its groups
-// take, and what may still be spent on hedges and fail-over. Safe for concurrent use.
+// TableState is what the executor remembers about one table: how long its groups take, and
+// what may still be spent on hedges and fail-over. Safe for concurrent use.
 type TableState struct {
 	*tableMemory
 	hedges *hedge.Budget
-	// budget is the share of keys that hedges was made for.
+	// budget is the share of keys with which hedges was made.
 	budget float64
 }
 
@@ -25,31 +25,30 @@ type tableMemory struct {
 	// late is the recent share of first attempts that reached their hedge delay,
 	// as the bits of a float64.
 	late atomic.Uint64
-	// own is of reads of hosts' own data, of which only the latencies are used: they are far
-	// shorter than those of coordinators, which would else be overdue at once.
+	// own is for reads of hosts' own data. Only its latencies are used: they are far
+	// shorter than those of coordinators, which would otherwise be overdue at once.
 	own *TableState
-	// away is the same of reads in datacenters to fail over to.
+	// away is the same for reads in datacenters to fail over to.
 	away *TableState
-	// batch is of batch work, of which only the lateness is used.
+	// batch is for batch work. Only its lateness is used.
 	batch *tableMemory
 	// quorum counts what became of keys that were to be read by their replicas.
 	quorum quorumCounts
 }
 
-// What fail-over may spend: half of the keys asked, so that one dead host of
-// three (a third of the keys) is made up for without end, while a cluster that
-// refuses everything is asked one and a half times and not RF times.
+// What fail-over may spend: half of the keys asked. One dead host of three (a third of the
+// keys) is then made up for indefinitely, while a cluster that refuses everything is asked
+// one and a half times and not RF times.
 const (
 	retryRatio = 0.5
 	retryBurst = 2000
 	retryFloor = 10
 )
 
-// Table returns the state of the table of that name, keyspace.table, made on
-// first use with hedgeBudget as the share of its keys that may be hedged; 0 hedges
-// none, but for ALWAYS.
-// With another hedgeBudget than before it begins a new budget and keeps what
-// it knows of latencies; lookups in flight end with the state they began with.
+// Table returns the state of the table of that name, keyspace.table, made on first use.
+// hedgeBudget is the share of its keys that may be hedged; 0 hedges none, except by ALWAYS.
+// If hedgeBudget changes, the state gets a new budget and keeps the latencies; lookups in
+// flight end with the state they began with.
 func (e *Executor) Table(name string, hedgeBudget float64) *TableState {
 	for {
 		found, ok := e.tables.Load(name)
@@ -97,7 +96,7 @@ func (t *tableMemory) noteLate(late bool) {
 // lateShare is the share of recent first attempts that reached their hedge delay, 0 to 1.
 func (t *tableMemory) lateShare() float64 { return math.Float64frombits(t.late.Load()) }
 
-// at returns the state that has the latencies of a query at a host.
+// at returns the state with the latencies of a query at a host.
 func (t *TableState) at(h *host, q *Query) *TableState {
 	switch {
 	case h.dc != nil:
@@ -108,15 +107,15 @@ func (t *TableState) at(h *host, q *Query) *TableState {
 	return t
 }
 
-// HedgeDelay returns after how long a group of this size is hedged under a policy; 0 for at
-// once, false for never.
+// HedgeDelay returns after how long a group of size keys is hedged under a policy; 0 means
+// at once, false never.
 func (t *TableState) HedgeDelay(p hedge.Policy, size int) (time.Duration, bool) {
 	return p.Delay(t.latencies.Of(size))
 }
 
-// overdueAfter is how long a group of this size may be outstanding before it is overdue: the
-// delay after which the group is hedged, and three times what 95 of 100 such groups take. A
-// delay of 0 (of NONE or ALWAYS) says nothing of what is slow.
+// overdueAfter returns how long a group of this size may be outstanding before it is
+// overdue: the larger of its hedge delay and three times the p95 of such groups. A delay of
+// 0 (of NONE or ALWAYS) says nothing of what is slow, and counts as Fallback.
 func (t *TableState) overdueAfter(delay time.Duration, size int) time.Duration {
 	if delay <= 0 {
 		delay = hedge.Fallback
@@ -128,8 +127,8 @@ func (t *TableState) overdueAfter(delay time.Duration, size int) time.Duration {
 	return max(delay, 3*most)
 }
 
-// withdrawRetries returns how many of so many keys fail-over may ask again, which it takes
-// from its budget unless their loss cost the host nothing.
+// withdrawRetries returns how many of some keys fail-over may ask again. It takes these
+// from its budget, unless their loss cost the host nothing.
 func (t *TableState) withdrawRetries(keys int, reason Reason) int {
 	if reason.Free() || t.retries.Withdraw(keys) {
 		return keys

@@ -14,8 +14,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// queueing lets two reads of each host be in-flight, and others wait. What leaves the queue
-// unsent is settled if lies is set.
+// queueing lets two reads of each host be in-flight, while others wait. A read that leaves
+// the queue unsent is settled if lies is set.
 type queueing struct {
 	Reader
 	lies   bool
@@ -52,7 +52,7 @@ func (w *queueing) Read(ctx context.Context, q *SubQuery) ([]partition.Result, e
 	return w.Reader.Read(ctx, &sent)
 }
 
-// A host that was frozen is found to have stalled by what it has not answered, however many
+// A frozen host is found to have stalled by what it has not answered, however many reads
 // wait for it and leave.
 func TestAQueueHidesNoStall(t *testing.T) {
 	found := func(t *testing.T, queue, lies bool) (took time.Duration) {

@@ -7,44 +7,43 @@ import (
 	"time"
 )
 
-// Fallback is the latency that is assumed until enough answers were seen: the
-// delay that a lookup of some 50 keys is hedged at by default.
+// Fallback is the latency that is assumed until enough answers have been observed. It
+// equals the default hedge delay of a lookup of some 50 keys.
 const Fallback = 15 * time.Millisecond
 
-// groupSizes are the upper bounds, in keys, of the classes of group sizes that
-// are measured apart; a last class takes all larger groups. A group of 26 keys
-// takes many times longer than a group of one, and one percentile over both
-// would hedge every large group and no small one.
+// groupSizes are the upper bounds, in keys, of the size classes that are measured
+// separately; a last class holds all larger groups. A group of 26 keys takes many times
+// longer than a group of one, and a single percentile over both would hedge every large
+// group and no small one.
 var groupSizes = [...]int{1, 2, 4, 7, 11, 17, 26}
 
 const (
-	// window is how many answers of a size class are remembered.
+	// window is how many answers of a size class are kept.
 	window = 2048
-	// minSamples is how many answers a percentile needs at least; a high one
-	// needs more, see enough.
+	// minSamples is the least number of answers for a percentile; a high one needs more,
+	// see enough.
 	minSamples = 50
-	// refresh is after how many answers a percentile is counted again.
+	// refresh is after how many answers a percentile is computed again.
 	refresh = 32
 )
 
-// Latencies are the latencies of the last first attempts on a table, by group
-// size: for each class of sizes the last 2048, to a resolution of 3 %. They must
-// be uncensored: an attempt that lost to its hedge is observed as well, when its
-// host answers, or the percentiles would drift down with each hedge won. Safe
-// for concurrent use; the zero Latencies is empty and ready.
+// Latencies holds the latencies of recent first attempts and rereads on a table: the last
+// 2048 of each size class, to a resolution of 3 %. An attempt that lost to its hedge must
+// be observed as well, when its host answers: otherwise each hedge that wins would lower
+// the percentiles. Latencies is safe for concurrent use; the zero value is empty and ready.
 type Latencies struct {
 	classes [len(groupSizes) + 1]class
 }
 
-// Observe records that a first attempt for a group of size keys took d.
+// Observe records that an attempt for a group of size keys took d.
 func (l *Latencies) Observe(size int, d time.Duration) {
 	l.classes[classOf(size)].observe(d)
 }
 
-// Quantile returns the latency that a fraction p of the groups of about this
-// size did not exceed. While that class has too few answers (50, and 1/(1-p) as
-// far as the window reaches) the next larger class with enough is used, then the
-// largest smaller one but at least Fallback, then Fallback alone.
+// Quantile returns the latency that a fraction p of the groups in the class of size did not
+// exceed. A class needs 50 answers and 1/(1-p), but no more than the window. If it has
+// fewer, the next larger class with enough is used, then the largest smaller one but at
+// least Fallback, then Fallback alone.
 func (l *Latencies) Quantile(p float64, size int) time.Duration {
 	at := classOf(size)
 	for i := at; i < len(l.classes); i++ {
@@ -60,10 +59,10 @@ func (l *Latencies) Quantile(p float64, size int) time.Duration {
 	return Fallback
 }
 
-// Usual returns what a fraction p of the groups of about this size take no longer
-// than on healthy hosts, and whether enough were seen to say. It is the least
-// of what was seen of this size and of larger ones, which take no less: a slow host
-// is given small groups, until most of that size are its own.
+// Usual returns the latency that a fraction p of such groups does not exceed on healthy
+// hosts, and whether their class has enough answers to tell. It is the least of this class
+// and the larger ones, which take no less: a slow host is given small groups, until most
+// answers of their class are its own.
 func (l *Latencies) Usual(p float64, size int) (time.Duration, bool) {
 	at := classOf(size)
 	least, ok := l.classes[at].quantile(p)
@@ -75,16 +74,16 @@ func (l *Latencies) Usual(p float64, size int) (time.Duration, bool) {
 	return least, ok
 }
 
-// Sized are the latencies of groups of one size.
+// Sized provides the latencies of groups of one size, as Quantiles.
 type Sized struct {
 	latencies *Latencies
 	size      int
 }
 
-// Of returns the latencies of groups of size keys, as Policy.Delay takes them.
+// Of returns the latencies of groups of size keys, for Policy.Delay.
 func (l *Latencies) Of(size int) Sized { return Sized{latencies: l, size: size} }
 
-// Quantile is Latencies.Quantile for the size.
+// Quantile returns Latencies.Quantile for the size.
 func (s Sized) Quantile(p float64) time.Duration { return s.latencies.Quantile(p, s.size) }
 
 func classOf(size int) int {
@@ -96,8 +95,8 @@ func classOf(size int) int {
 	return len(groupSizes)
 }
 
-// class is a sliding histogram: the cells of the last answers, and how many of
-// them fall into each cell.
+// class is a sliding histogram: the cell of each of the last answers, and how many answers
+// are in each cell.
 type class struct {
 	mu     sync.Mutex
 	seen   uint64
@@ -143,7 +142,7 @@ func (c *class) quantile(p float64) (time.Duration, bool) {
 	return c.count(p), true
 }
 
-// count finds the quantile from the top, where the percentiles of interest are.
+// count computes the quantile from the top, where the percentiles of interest are.
 func (c *class) count(p float64) time.Duration {
 	n := min(c.seen, window)
 	above := n - uint64(math.Ceil(p*float64(n)-1e-9))
@@ -157,13 +156,13 @@ func (c *class) count(p float64) time.Duration {
 	return 0
 }
 
-// enough is how many answers a quantile needs to mean anything: one beyond it.
+// enough returns how many answers the quantile p needs: at least one must lie beyond it.
 func enough(p float64) uint64 {
 	return uint64(min(max(minSamples, math.Ceil(1/(1-p)-1e-9)), window))
 }
 
-// The cells of a histogram are 32 to each power of two of microseconds, up to
-// 2^27 µs (134 s); longer latencies fall into the last.
+// The histogram has 32 cells for each power of two of microseconds, up to 2^27 µs (134 s).
+// Longer latencies fall into the last cell.
 const (
 	cellBits = 5
 	maxBits  = 27

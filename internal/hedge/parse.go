@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// ErrPolicy is the kind of every error of ParsePolicy.
+// ErrPolicy is wrapped by every error of ParsePolicy.
 var ErrPolicy = errors.New("invalid speculative_retry")
 
 const allowedPolicies = "use NONE, ALWAYS, a delay such as 15ms, a percentile such as 99p, MIN(99p,15ms) or MAX(99p,15ms)"
 
-// maxDelay is the longest delay; more is a slip of the unit.
+// maxDelay is the longest delay; a longer one is a wrong unit.
 const maxDelay = time.Hour
 
-// ParsePolicy reads a policy in the words of the table option speculative_retry
-// of Cassandra, in either case: NONE or NEVER; ALWAYS; a delay such as 15ms; a
-// percentile such as 99p, 99.9p or 99PERCENTILE; MIN or MAX of one delay and one
-// percentile, in either order. CUSTOM, which names a class of the server, is
-// refused. Errors wrap ErrPolicy and list what is allowed.
+// ParsePolicy parses a policy written as Cassandra's table option speculative_retry, in
+// upper or lower case: NONE or NEVER; ALWAYS; a delay such as 15ms; a percentile such as
+// 99p, 99.9p or 99PERCENTILE; MIN or MAX of one delay and one percentile, in either order.
+// It refuses CUSTOM, which names a class of the server. Errors wrap ErrPolicy and list what
+// is allowed.
 func ParsePolicy(s string) (Policy, error) {
 	word := strings.ToUpper(strings.TrimSpace(s))
 	switch word {
@@ -37,7 +37,7 @@ func ParsePolicy(s string) (Policy, error) {
 	return parseSimple(s, word)
 }
 
-// parseHybrid reads the arguments of MIN or MAX and the closing parenthesis.
+// parseHybrid parses the arguments of MIN or MAX and the closing parenthesis.
 func parseHybrid(s string, k kind, args string) (Policy, error) {
 	args, closed := strings.CutSuffix(args, ")")
 	first, second, two := strings.Cut(args, ",")
@@ -58,7 +58,7 @@ func parseHybrid(s string, k kind, args string) (Policy, error) {
 	return Policy{kind: k, delay: max(a.delay, b.delay), quantile: max(a.quantile, b.quantile)}, nil
 }
 
-// parseSimple reads a delay or a percentile in upper case.
+// parseSimple parses a delay or a percentile in upper case.
 func parseSimple(s, word string) (Policy, error) {
 	if digits, ok := strings.CutSuffix(word, "MS"); ok {
 		ms, err := decimal(digits)
@@ -90,8 +90,8 @@ func parseSimple(s, word string) (Policy, error) {
 	return Policy{kind: percentile, quantile: v / 100}, nil
 }
 
-// decimal reads digits with at most one point. It keeps out what ParseFloat
-// would also take: signs, exponents, hexadecimal, NaN and Inf.
+// decimal parses digits with at most one point. It rejects what ParseFloat would also
+// accept: signs, exponents, hexadecimal, NaN and Inf.
 func decimal(s string) (float64, error) {
 	for _, c := range s {
 		if c != '.' && (c < '0' || c > '9') {

@@ -1,7 +1,6 @@
-// Package hedge decides after how long a late read is hedged and how many hedges are
-// allowed. It has the delay policies in the words of Cassandra's speculative_retry,
-// the latencies that feed them, and the budgets that keep hedges from adding to an
-// overload.
+// Package hedge decides how long a read may take before it is hedged, and how many hedges
+// are allowed. It contains the delay policies, written as Cassandra's speculative_retry,
+// the latencies that they use, and the budgets that keep hedges from adding to an overload.
 package hedge
 
 import (
@@ -9,7 +8,7 @@ import (
 	"time"
 )
 
-// kind is the word of a policy.
+// kind is the form of a policy.
 type kind uint8
 
 const (
@@ -30,8 +29,8 @@ type Policy struct {
 	quantile float64
 }
 
-// Fixed returns the policy that waits for d. A d of zero or less is NONE: to ask
-// at once is ALWAYS, which is said in words.
+// Fixed returns the policy that hedges after d. If d is zero or negative, it returns NONE:
+// ALWAYS, which hedges at once, must be chosen by name.
 func Fixed(d time.Duration) Policy {
 	if d <= 0 {
 		return Policy{}
@@ -39,16 +38,16 @@ func Fixed(d time.Duration) Policy {
 	return Policy{kind: fixed, delay: d}
 }
 
-// Quantiles are the latencies that a policy in percentiles refers to.
+// Quantiles provides the latencies for policies with a percentile.
 type Quantiles interface {
-	// Quantile returns the latency that a fraction p of the answers, between 0
-	// and 1 exclusive, did not exceed.
+	// Quantile returns the latency that a fraction p of the answers did not exceed. p is in
+	// (0, 1).
 	Quantile(p float64) time.Duration
 }
 
-// Delay returns how long to wait before hedging. It is 0 for ALWAYS; ok is
-// false for NONE, which never hedges. The latencies q are used by policies
-// in percentiles alone, and may be nil otherwise.
+// Delay returns how long to wait before hedging, which is 0 for ALWAYS. ok is false for
+// NONE, which never hedges. Only policies with a percentile use q; for the others it may be
+// nil.
 func (p Policy) Delay(q Quantiles) (d time.Duration, ok bool) {
 	switch p.kind {
 	case always:
@@ -66,12 +65,11 @@ func (p Policy) Delay(q Quantiles) (d time.Duration, ok bool) {
 	return 0, false
 }
 
-// FixedDelay returns the delay of the policy that is a time and no percentile; 0 when it has
-// none.
+// FixedDelay returns the constant delay of the policy, such as 15ms of MIN(99p,15ms), or 0.
 func (p Policy) FixedDelay() time.Duration { return p.delay }
 
-// Always reports whether the policy is ALWAYS, which asks a second replica of
-// every key at once and so is no matter for a budget.
+// Always reports whether the policy is ALWAYS. It asks a second replica for every key at
+// once, so no budget applies to it.
 func (p Policy) Always() bool { return p.kind == always }
 
 // Never reports whether the policy is NONE.
@@ -101,8 +99,7 @@ func (p Policy) millis() string {
 }
 
 func (p Policy) percent() string {
-	// Rounded to the ten decimals that ParsePolicy accepts, so that 99.9 does not
-	// come back as 99.90000000000001.
+	// Round to ten decimals, so that 99.9 does not come back as 99.90000000000001.
 	v, _ := strconv.ParseFloat(strconv.FormatFloat(p.quantile*100, 'f', 10, 64), 64)
 	return strconv.FormatFloat(v, 'f', -1, 64) + "p"
 }
@@ -110,7 +107,7 @@ func (p Policy) percent() string {
 // MarshalText returns the canonical form.
 func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText reads what ParsePolicy reads.
+// UnmarshalText parses text as ParsePolicy does.
 func (p *Policy) UnmarshalText(text []byte) error {
 	v, err := ParsePolicy(string(text))
 	if err != nil {

@@ -9,15 +9,15 @@ type Grant struct {
 	Columns []string
 }
 
-// Access is the tables and columns that a client may read. The zero Access is
-// nothing at all; a nil one sets no limit. It is immutable.
+// Access is the tables and columns that a client may read. The zero Access
+// allows nothing; a nil one sets no limit. It is immutable.
 type Access struct {
 	tables    map[[2]string][]string
 	keyspaces map[string]bool
 }
 
-// NewAccess returns an access of the given grants. Of two grants of one table
-// the last counts.
+// NewAccess returns an Access with the given grants. Of two grants for one
+// table the last counts.
 func NewAccess(grants []Grant) *Access {
 	a := &Access{tables: make(map[[2]string][]string, len(grants)), keyspaces: map[string]bool{}}
 	for _, g := range grants {
@@ -27,7 +27,7 @@ func NewAccess(grants []Grant) *Access {
 	return a
 }
 
-// Table returns which columns of a table may be read, none meaning all, and
+// Table returns which columns of a table may be read, where none means all, and
 // whether the table may be read at all.
 func (a *Access) Table(keyspace, table string) (columns []string, ok bool) {
 	if a == nil {
@@ -37,5 +37,5 @@ func (a *Access) Table(keyspace, table string) (columns []string, ok bool) {
 	return columns, ok
 }
 
-// Keyspace reports whether some table of a keyspace may be read.
+// Keyspace reports whether any table of a keyspace may be read.
 func (a *Access) Keyspace(name string) bool { return a == nil || a.keyspaces[name] }

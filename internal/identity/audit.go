@@ -9,27 +9,28 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// auditInterval is the least time between two lines about the same client and
-// reason, so that a caller with a wrong token in a loop does not fill the disk,
-// and does not hide another one.
+// auditInterval is the minimum time between two lines about the same client and
+// reason. A caller that loops with a wrong token then does not fill the disk, and
+// does not hide another one.
 const auditInterval = 10 * time.Second
 
-// Refusal is a request that was refused for who sent it. It holds no key, no
-// credential and nothing else that a client words freely.
+// Refusal is a request that was refused because of who sent it. It contains no key,
+// no credential and nothing else that a client words freely.
 type Refusal struct {
-	// Client is the name of the client; empty when it is not known.
+	// Client is the name of the client; empty if it is not known.
 	Client string
-	// Reason is why.
+	// Reason is the cause.
 	Reason Reason
-	// Table is keyspace.table if that is a table of the configuration, else empty.
+	// Table is keyspace.table if the configuration lists that table, otherwise
+	// empty.
 	Table string
-	// Peer is the network address that the request came from; empty when the client
+	// Peer is the network address that the request came from; empty if the client
 	// is known, and on a unix socket.
 	Peer string
 }
 
-// Audit counts the requests that are refused for who sent them, and logs a sample
-// of them. A nil Audit does neither.
+// Audit counts requests that are refused because of who sent them, and logs a
+// sample of them. A nil Audit does neither.
 type Audit struct {
 	refused *prometheus.CounterVec
 	log     *slog.Logger
@@ -39,8 +40,8 @@ type Audit struct {
 	lines map[line]*sample
 }
 
-// NewAudit returns an audit whose metric is registered, unless registerer is nil,
-// and that logs to log; a nil log discards.
+// NewAudit returns an Audit. It registers its metric unless registerer is nil, and
+// logs to log; a nil log discards.
 func NewAudit(registerer prometheus.Registerer, log *slog.Logger) *Audit {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -52,20 +53,21 @@ func NewAudit(registerer prometheus.Registerer, log *slog.Logger) *Audit {
 	return a
 }
 
-// line is what the lines of the log are rationed by.
+// line identifies log lines that share one limit.
 type line struct {
 	client string
 	reason Reason
 }
 
-// sample is how one line is rationed.
+// sample is the limit of one line: when the next may be written, and how many were
+// left out.
 type sample struct {
 	next time.Time
 	left int
 }
 
-// Refused counts a refusal. It logs the first of a client and reason, and then one
-// at most every ten seconds with the number of those left out.
+// Refused counts a refusal. It logs the first of each client and reason, and then
+// at most one every ten seconds with the number of those left out. a may be nil.
 func (a *Audit) Refused(ctx context.Context, r Refusal) {
 	if a == nil {
 		return
@@ -89,7 +91,7 @@ func (a *Audit) Refused(ctx context.Context, r Refusal) {
 }
 
 // due reports whether a line may be written now, and how many have been left out
-// since the one before it.
+// since the last one.
 func (a *Audit) due(l line, now time.Time) (omitted int, due bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,65 +8,66 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
-// SocketHeader is the header, in gRPC the metadata key, by which a caller on a
-// unix socket says who it is.
+// SocketHeader is the header, or in gRPC the metadata key, in which a caller on a
+// unix socket names itself.
 const SocketHeader = "qosproxy-client"
 
-// Credentials are what a request brings to prove who sends it.
+// Credentials are what a request contains to prove who sent it.
 type Credentials struct {
 	// Certificate is the leaf of a certificate chain that the listener has
-	// verified; nil without one. An unverified certificate proves nothing and
-	// must not be put here.
+	// verified; nil without one. It must not be an unverified certificate, which
+	// proves nothing.
 	Certificate *x509.Certificate
 	// Authorization are the values of the header of that name.
 	Authorization []string
 	// Header are the values of SocketHeader.
 	Header []string
-	// Socket is whether the request came over a unix socket.
+	// Socket is whether the request arrived over a unix socket.
 	Socket bool
 }
 
-// Reason is why a request is refused for who sent it. The set is bounded, fit for
-// labels of metrics.
+// Reason is why a request is refused because of who sent it. The set is bounded,
+// so that it can be a metric label.
 type Reason string
 
-// The reasons for which it is not known who sent a request.
+// The reasons for which the sender of a request is not known.
 const (
-	// Missing is a request without any credential.
+	// Missing means that there is no credential.
 	Missing Reason = "missing"
-	// WrongToken is an Authorization header that is no bearer token of a client.
+	// WrongToken means that the Authorization header is not a bearer token of a
+	// client.
 	WrongToken Reason = "token"
-	// WrongHeader is a SocketHeader that names no client, or not on a unix socket.
+	// WrongHeader means that SocketHeader names no client, or came over TCP.
 	WrongHeader Reason = "header"
-	// WrongCertificate is a verified certificate that names no client.
+	// WrongCertificate means that a verified certificate names no client.
 	WrongCertificate Reason = "certificate"
-	// Conflict is credentials of which each names another client.
+	// Conflict means that the credentials name different clients.
 	Conflict Reason = "conflict"
 )
 
-// The reasons for which a known client may not have what it asks for.
+// The reasons for which a known client may not read what it asks for.
 const (
-	// ForbiddenTable is a table that the client may not read.
+	// ForbiddenTable means a table that the client may not read.
 	ForbiddenTable Reason = "table"
-	// ForbiddenColumn is a column that the client may not read.
+	// ForbiddenColumn means a column that the client may not read.
 	ForbiddenColumn Reason = "column"
-	// ForbiddenKeyspace is a keyspace of which the client may read no table.
+	// ForbiddenKeyspace means a keyspace of which the client may read no table.
 	ForbiddenKeyspace Reason = "keyspace"
 )
 
-// Reasons are all of them.
+// Reasons lists all reasons.
 var Reasons = []Reason{Missing, WrongToken, WrongHeader, WrongCertificate, Conflict, ForbiddenTable, ForbiddenColumn, ForbiddenKeyspace}
 
-// ErrUnauthenticated means that it is not known who sent a request.
+// ErrUnauthenticated means that the sender of a request is not known.
 var ErrUnauthenticated = errors.New("unauthenticated")
 
-// Error is why the client of a request is not known. It unwraps to
+// Error is why the sender of a request is not known. It unwraps to
 // ErrUnauthenticated.
 type Error struct {
-	// Reason is one of those for which it is not known who sent a request.
+	// Reason is one of those from Missing to Conflict.
 	Reason Reason
-	// Message says what is wrong and what to do; fit for clients. It holds nothing
-	// of what was presented.
+	// Message says what is wrong and what to do. It is fit for clients, and
+	// contains nothing of the credentials.
 	Message string
 }
 
@@ -79,7 +80,7 @@ func (e *Error) Unwrap() error { return ErrUnauthenticated }
 // ClientReason implements reasons.Carrier.
 func (e *Error) ClientReason() reasons.Reason { return reasons.Unauthenticated }
 
-// The one message for each thing that can be wrong.
+// The message for each thing that can be wrong.
 var (
 	errMissing = &Error{Missing, "this proxy answers clients that it knows: send the header Authorization: Bearer TOKEN, " +
 		"connect with a client certificate, or say who you are in " + SocketHeader + " over its unix socket"}
@@ -91,8 +92,8 @@ var (
 	errConflict = &Error{Conflict, "the credentials of this request name different clients; send those of one"}
 )
 
-// bearer returns the token of an Authorization header, not ok when it is anything
-// else than one bearer token.
+// bearer returns the token of an Authorization header. ok is false unless there is
+// exactly one bearer token.
 func bearer(values []string) (token string, ok bool) {
 	if len(values) != 1 {
 		return "", false

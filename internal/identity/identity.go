@@ -1,28 +1,28 @@
-// Package identity decides which client a request comes from, by the credentials that
-// it carries. It knows the tables and columns that a client may read, and its share
-// of the proxy.
+// Package identity decides which client a request comes from, by its credentials. It
+// knows which tables and columns a client may read, and the client's share of the
+// proxy.
 package identity
 
 import "context"
 
-// Priority is the class of a client's lookups. Under overload the last
-// class is shed first.
+// Priority is the priority of a client's lookups. Under overload the lowest one,
+// Batch, is shed first.
 type Priority int8
 
-// The priorities, from the one that is kept longest to the one that goes first.
+// The priorities, from the one that is shed last to the one that is shed first.
 const (
 	// Interactive is for callers with a person waiting.
 	Interactive Priority = iota
-	// Standard is for services without a say in the matter; the default.
+	// Standard is the default, for services that set none.
 	Standard
-	// Batch is for jobs that can come back later.
+	// Batch is for jobs that can retry later.
 	Batch
 )
 
 var priorities = [...]string{"interactive", "standard", "batch"}
 
-// String returns the priority as the configuration writes it; empty for a value
-// that is none.
+// String returns the priority as the configuration writes it; empty for an invalid
+// value.
 func (p Priority) String() string {
 	if p < Interactive || p > Batch {
 		return ""
@@ -30,7 +30,7 @@ func (p Priority) String() string {
 	return priorities[p]
 }
 
-// ParsePriority returns the priority that a word names; false for any other word.
+// ParsePriority returns the priority of that name; false if there is none.
 func ParsePriority(word string) (Priority, bool) {
 	for i, p := range priorities {
 		if p == word {
@@ -40,26 +40,26 @@ func ParsePriority(word string) (Priority, bool) {
 	return 0, false
 }
 
-// Client is who asks, with its share of the proxy. It is immutable.
+// Client is a caller with its share of the proxy. It is immutable.
 type Client struct {
-	// Name is from the configuration, so that it is safe as a label of metrics.
+	// Name is from the configuration, so it is safe as a metric label.
 	Name string
-	// Priority is the class of all lookups of the client.
+	// Priority is the priority of all lookups of the client.
 	Priority Priority
-	// KeysPerSecond is the sustained rate at which the client may ask keys; 0 is
-	// without limit.
+	// KeysPerSecond is the sustained rate at which the client may ask for keys; 0
+	// means no limit.
 	KeysPerSecond float64
-	// BurstKeys is how many keys it may ask at once beyond that rate; at least 1
-	// where KeysPerSecond is set.
+	// BurstKeys is how many keys it may ask for at once beyond that rate; at least 1
+	// if KeysPerSecond is set.
 	BurstKeys int
-	// MaxConcurrent is the most lookups it may have in-flight; 0 is without limit.
+	// MaxConcurrent is the maximum number of its lookups in-flight; 0 means no limit.
 	MaxConcurrent int
-	// Access is what the client may read of the tables that the configuration
-	// lists; nil is all of it. A client of a Registry never has nil.
+	// Access is what the client may read of the tables that the configuration lists;
+	// nil means all of it. A client of a Registry never has nil.
 	Access *Access
 }
 
-// Anonymous is everybody where the configuration names no clients.
+// Anonymous is every caller if the configuration names no clients.
 var Anonymous = &Client{Name: "anonymous", Priority: Standard}
 
 type contextKey struct{}
@@ -69,8 +69,8 @@ func NewContext(ctx context.Context, c *Client) context.Context {
 	return context.WithValue(ctx, contextKey{}, c)
 }
 
-// FromContext returns the client that a request comes from; Anonymous, never nil,
-// when the context carries none.
+// FromContext returns the client that a request comes from; Anonymous, never nil, if
+// the context carries none.
 func FromContext(ctx context.Context) *Client {
 	if c, ok := ctx.Value(contextKey{}).(*Client); ok {
 		return c

@@ -16,28 +16,29 @@ import (
 )
 
 // followInterval is how often the token files are read again. They are small, and
-// their content tells a change more surely than time and size would.
+// comparing their content detects changes more reliably than comparing time and
+// size.
 const followInterval = time.Second
 
-// Member is a client and what it is recognised by, of which one is enough.
+// Member is a client with what identifies it. Any one of its credentials is enough.
 type Member struct {
 	// Client is the client. A nil Access in it means that it may read nothing.
 	Client Client
-	// SPIFFE are SPIFFE IDs, compared as they are, such as
+	// SPIFFE are SPIFFE IDs, compared byte by byte, such as
 	// spiffe://example.org/ns/shop/sa/checkout.
 	SPIFFE []string
-	// DNSNames are DNS names in certificates. Case does not matter, and a wildcard
-	// of a certificate stands for no other name.
+	// DNSNames are DNS names in certificates. Case is ignored, and a wildcard in a
+	// certificate matches no other name.
 	DNSNames []string
-	// TokenFile is the path of a file of bearer tokens, see ReadTokens.
+	// TokenFile is the path of a file of bearer tokens; see ReadTokens.
 	TokenFile string
 	// SocketHeader is the value of the header of that name.
 	SocketHeader string
 }
 
-// Registry is the clients in force. Requests read them without a lock, while
-// Replace and Follow exchange them as a whole. Until the first Replace, and for a
-// nil Registry, everybody is Anonymous.
+// Registry holds the clients in force. Requests read them without a lock, while
+// Replace and Follow swap them as a whole. Until the first Replace, and in a nil
+// Registry, everybody is Anonymous.
 type Registry struct {
 	log    *slog.Logger
 	broken prometheus.Gauge
@@ -46,8 +47,8 @@ type Registry struct {
 	mu      sync.Mutex              // orders those who exchange clients
 }
 
-// NewRegistry returns a registry without clients. Its metric is registered unless
-// registerer is nil; a nil log discards what it says.
+// NewRegistry returns a registry without clients. It registers its metric unless
+// registerer is nil; a nil log discards.
 func NewRegistry(registerer prometheus.Registerer, log *slog.Logger) *Registry {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -62,25 +63,25 @@ func NewRegistry(registerer prometheus.Registerer, log *slog.Logger) *Registry {
 // clients is one immutable state of a Registry.
 type clients struct {
 	members []member
-	// Each map is from what a client is recognised by.
+	// Each map leads from a credential to its client.
 	spiffe, dns, header map[string]*Client
 	// holders are the tokens of all members.
 	holders []holder
 }
 
-// member is a client with the tokens that are in force.
+// member is a client with its tokens in force.
 type member struct {
 	client *Client
 	file   string
 	tokens []digest
-	// problem is why the present content of the file is not used; empty when it is.
+	// problem is why the present content of the file is not used; empty if it is.
 	problem string
 }
 
-// Replace puts other clients in the place of those in force, at once and for
-// requests that begin from now on. No member at all lets everybody in again. On an
-// error, which joins one for each mistake, nothing has changed: a token file that
-// cannot be used, or two members recognised by the same thing.
+// Replace swaps the clients in force atomically, for requests that begin from now
+// on. No members let everybody in again. On an error nothing changes: a token file
+// cannot be used, or two members share a name or credential. The error joins all
+// such mistakes.
 func (r *Registry) Replace(members []Member) error {
 	commit, err := r.Prepare(members)
 	if err == nil {
@@ -89,8 +90,8 @@ func (r *Registry) Replace(members []Member) error {
 	return err
 }
 
-// Prepare does the part of Replace that can fail, and returns the rest of it; nil
-// with an error.
+// Prepare does the part of Replace that can fail, and returns the rest as commit,
+// which is nil on an error.
 func (r *Registry) Prepare(members []Member) (commit func(), err error) {
 	var next *clients
 	if len(members) > 0 {
@@ -148,8 +149,8 @@ func newClients(members []Member) (*clients, error) {
 	return c, errors.Join(problems...)
 }
 
-// sharedToken returns two members, the first before the second, that have a token
-// in common.
+// sharedToken returns the indices of two members with a common token, the lower one
+// first.
 func sharedToken(members []member) (a, b int, shared bool) {
 	owner := map[digest]int{}
 	for i, m := range members {
@@ -173,11 +174,11 @@ func holdersOf(members []member) []holder {
 	return holders
 }
 
-// Identify returns the client that the credentials are of; Anonymous where there
-// are no clients. No credential outranks another: all that a request brings must
-// be right and must name the same client. A verified certificate that names no
-// client is no objection to another credential, since a listener may ask it of
-// everybody. The error is an *Error.
+// Identify returns the client of the credentials; Anonymous if there are no
+// clients. No credential outranks another: all that a request has must be valid and
+// name the same client. An exception is a verified certificate that names no
+// client: a listener may ask everybody for one, so another credential still counts.
+// The error is an *Error.
 func (r *Registry) Identify(c Credentials) (*Client, error) {
 	if r == nil {
 		return Anonymous, nil
@@ -237,8 +238,8 @@ func (c *clients) byHeader(given Credentials) (*Client, *Error) {
 	return nil, errHeader
 }
 
-// byCertificate returns the client that a name of the certificate is of, nil when
-// none is.
+// byCertificate returns the client that the certificate names; nil if it names
+// none.
 func (c *clients) byCertificate(given Credentials) (*Client, *Error) {
 	if given.Certificate == nil {
 		return nil, nil //nolint:nilnil // No certificate is neither a client nor a mistake.
@@ -256,8 +257,9 @@ func (c *clients) byCertificate(given Credentials) (*Client, *Error) {
 	return found, nil
 }
 
-// spiffeID returns the SPIFFE ID of a certificate, empty when it has none. The
-// standard allows one URI in a certificate: with more, none can be relied on.
+// spiffeID returns the SPIFFE ID of a certificate; empty if there is none. The
+// standard allows one URI in a certificate: if there are more, none can be relied
+// on.
 func spiffeID(certificate *x509.Certificate) string {
 	if len(certificate.URIs) != 1 || certificate.URIs[0].Scheme != "spiffe" {
 		return ""
@@ -265,9 +267,9 @@ func spiffeID(certificate *x509.Certificate) string {
 	return certificate.URIs[0].String()
 }
 
-// Follow keeps the tokens current until ctx ends: a file that has changed is used
-// within seconds. One that is gone or cannot be used is logged and counted, and the
-// tokens that were read from it before stay valid.
+// Follow keeps the tokens current until ctx ends: it uses a changed file within
+// seconds. A file that is missing or cannot be used is logged and counted, and the
+// tokens that were last read from it stay valid.
 func (r *Registry) Follow(ctx context.Context) {
 	tick := time.NewTicker(followInterval)
 	defer tick.Stop()
@@ -281,7 +283,7 @@ func (r *Registry) Follow(ctx context.Context) {
 	}
 }
 
-// refresh reads the token files and exchanges the clients if one has changed.
+// refresh reads the token files, and swaps the clients if one has changed.
 func (r *Registry) refresh() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -294,7 +296,8 @@ func (r *Registry) refresh() {
 	for i := range next.members {
 		next.members[i].reread()
 	}
-	// The tokens in force have none in common, so going back to them ends this.
+	// The tokens in force have none in common, so going back to them ends this
+	// loop.
 	for a, b, shared := sharedToken(next.members); shared; a, b, shared = sharedToken(next.members) {
 		next.members[a].goBack(now.members[a], next.members[b].client.Name)
 		next.members[b].goBack(now.members[b], next.members[a].client.Name)
@@ -320,7 +323,7 @@ func (r *Registry) refresh() {
 	}
 }
 
-// reread takes over what the file of a member holds now.
+// reread takes the current tokens from the file of a member.
 func (m *member) reread() {
 	if m.file == "" {
 		return
@@ -333,8 +336,8 @@ func (m *member) reread() {
 	m.tokens, m.problem = tokens, ""
 }
 
-// goBack takes the tokens of before when the present ones are new and those of
-// another client among them.
+// goBack restores the tokens of before if the present ones are new. other is the
+// client with a token in common.
 func (m *member) goBack(before member, other string) {
 	if !slices.Equal(m.tokens, before.tokens) {
 		m.tokens, m.problem = before.tokens, fmt.Sprintf("%s holds a token of client %s", m.file, other)

@@ -31,7 +31,7 @@ const (
 	tokenC = "cccccccccccccccccccccc"
 )
 
-// tokenFile writes tokens, one in each line, and returns the path.
+// tokenFile writes tokens, one per line, and returns the path.
 func tokenFile(t *testing.T, name string, tokens ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -39,7 +39,7 @@ func tokenFile(t *testing.T, name string, tokens ...string) string {
 	return path
 }
 
-// certificate returns one with the given names, those with a scheme as URIs.
+// certificate returns one with the given names; those with a scheme become URIs.
 func certificate(t *testing.T, names ...string) *x509.Certificate {
 	t.Helper()
 	c := &x509.Certificate{}
@@ -214,7 +214,7 @@ func TestOnlyHashesOfTokensAreKept(t *testing.T) {
 	assert.NotContains(t, held, strings.Trim(fmt.Sprintf("%d", []byte(tokenA)), "[]"))
 }
 
-// following is a registry whose clients a and b are followed in a bubble.
+// following is a registry whose clients a and b are followed in a synctest bubble.
 type following struct {
 	*Registry
 	log  bytes.Buffer
@@ -240,13 +240,13 @@ func follow(t *testing.T, a, b string) *following {
 	return f
 }
 
-// settle waits until a change must have been seen.
+// settle waits until a change must have been noticed.
 func settle() {
 	time.Sleep(followInterval + time.Millisecond)
 	synctest.Wait()
 }
 
-// of returns the name of the client of a token, empty when there is none.
+// of returns the name of the client of a token; empty if there is none.
 func (f *following) of(token string) string {
 	client, err := f.Identify(Credentials{Authorization: []string{"Bearer " + token}})
 	if err != nil {
@@ -313,7 +313,7 @@ func TestTokensMayChangeHands(t *testing.T) {
 	})
 }
 
-// TestTokensOfASecretVolume swaps a folder as Kubernetes does.
+// TestTokensOfASecretVolume swaps a directory as Kubernetes does.
 func TestTokensOfASecretVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -347,8 +347,8 @@ func TestWhatIsPreparedIsNotInForceBeforeItIsCommitted(t *testing.T) {
 	assert.Nil(t, commit)
 }
 
-// TestClientsAreExchangedAsAWhole asks while the clients change; each answer is of
-// one set or of the other.
+// TestClientsAreExchangedAsAWhole identifies callers while the clients change;
+// each answer must be of one set or of the other.
 func TestClientsAreExchangedAsAWhole(t *testing.T) {
 	set := func(name, token string) []Member {
 		return []Member{{Client: Client{Name: name}, TokenFile: tokenFile(t, name, token), SocketHeader: "x"}}

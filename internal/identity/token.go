@@ -15,16 +15,16 @@ import (
 // The limits of a token file.
 const (
 	maxTokenFile = 64 << 10
-	// minToken keeps out what can be guessed; 22 characters of base64 are 128 bits.
+	// minToken keeps out guessable tokens; 22 characters of base64 are 128 bits.
 	minToken = 16
 )
 
-// tokenForm is the form of a bearer token by RFC 6750.
+// tokenForm is the form of a bearer token in RFC 6750.
 var tokenForm = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
 
-// ReadTokens returns the bearer tokens of a file: one in each line, so that the
-// old and the new are both valid while callers change over. Empty lines and those
-// that begin with # are skipped. No error shows a token.
+// ReadTokens returns the bearer tokens of a file, one per line, so that an old and
+// a new token are both valid while callers change over. It skips empty lines and
+// those that begin with #. No error contains a token.
 func ReadTokens(file string) ([]string, error) {
 	data, err := readSmall(file)
 	if err != nil {
@@ -53,7 +53,7 @@ func ReadTokens(file string) ([]string, error) {
 
 // readSmall reads a regular file of at most maxTokenFile bytes.
 func readSmall(file string) ([]byte, error) {
-	// Opening a pipe would wait for its other end.
+	// Opening a named pipe would block until its other end is opened.
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, err
@@ -75,8 +75,8 @@ func readSmall(file string) ([]byte, error) {
 	return data, nil
 }
 
-// digest is what is kept of a token. A plain hash is enough: a token has too many
-// bits to be found by trying.
+// digest is what is stored of a token. A plain hash is enough: a token has too many
+// bits to be guessed.
 type digest [sha256.Size]byte
 
 // digestsOf reads the digests of a token file.
@@ -92,14 +92,14 @@ func digestsOf(file string) ([]digest, error) {
 	return digests, nil
 }
 
-// holder is a client by one of its tokens.
+// holder is one token of a client.
 type holder struct {
 	digest digest
 	client *Client
 }
 
-// holderOf returns the client of a token, nil when there is none. It takes the
-// same time whichever token is given.
+// holderOf returns the client of a token; nil if there is none. It takes the same
+// time for every token.
 func holderOf(holders []holder, token string) *Client {
 	given := digest(sha256.Sum256([]byte(token)))
 	at := 0

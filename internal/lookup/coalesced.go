@@ -15,7 +15,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/quorum"
 )
 
-// waiting is a lookup some of whose keys another one reads.
+// waiting is a lookup that waits for other lookups to read some of its keys.
 type waiting struct {
 	executor  *executor.Executor
 	incidents *incident.Log
@@ -24,24 +24,25 @@ type waiting struct {
 	sink      func(int, partition.Result)
 	begin     time.Time
 	left      int
-	// abort ends the lookup for a panic in one of its reads.
+	// abort cancels the lookup after a panic in one of its own reads.
 	abort context.CancelFunc
 
-	// own are the reads by this lookup: what did not come from others.
+	// own counts the running reads of this lookup itself.
 	own sync.WaitGroup
 	mu  sync.Mutex
-	// done is guarded by mu.
+	// mu guards done, except began and survey.
 	done reading
 }
 
-// readWithOthers reads what nobody else is reading, and waits for the rest.
+// readWithOthers reads the keys that nobody else is reading, and waits for the
+// rest.
 func (s *Service) readWithOthers(ctx context.Context, req *executor.Request, call *coalesce.Call, sink func(int, partition.Result)) reading {
 	w := &waiting{executor: s.cfg.Executor, incidents: s.cfg.Incidents, req: req, call: call, sink: sink, begin: time.Now(), left: len(req.Keys)}
 	w.done.began = w.begin
 	return w.run(ctx)
 }
 
-// run takes answers as they come, whoever reads them.
+// run hands on answers as they arrive, whoever reads them.
 func (w *waiting) run(ctx context.Context) reading {
 	ctx, w.abort = context.WithCancel(ctx)
 	defer w.abort()
@@ -75,12 +76,12 @@ func (w *waiting) run(ctx context.Context) reading {
 	return w.done
 }
 
-// sort brings the attempts into the order in which they were sent.
+// sort orders the attempts by start.
 func (w *waiting) sort() {
 	slices.SortStableFunc(w.done.Attempts, func(a, b executor.Attempt) int { return cmp.Compare(a.Start, b.Start) })
 }
 
-// take hands on what has come, and returns the keys to read.
+// take hands on what has arrived, and returns the keys to read now.
 func (w *waiting) take() []int32 {
 	answers, read := w.call.Next()
 	shared := executor.Attempt{Kind: executor.KindCoalesced, HedgeAfter: -1, End: time.Since(w.begin), Outcome: executor.OutcomeWon}
@@ -100,7 +101,7 @@ func (w *waiting) take() []int32 {
 	return read
 }
 
-// start begins to read keys.
+// start plans keys and reads them in a goroutine.
 func (w *waiting) start(ctx context.Context, keys []int32) {
 	first := w.req.Trace && w.done.survey == nil
 	if len(keys) == 0 && !first {
@@ -128,7 +129,7 @@ func (w *waiting) start(ctx context.Context, keys []int32) {
 	})
 }
 
-// add takes a read by this lookup, of those keys, into its account.
+// add records a read of keys by this lookup, which began at offset.
 func (w *waiting) add(done executor.Stats, groups []planner.Group, keys []int32, offset time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,7 +162,7 @@ func (w *waiting) add(done executor.Stats, groups []planner.Group, keys []int32,
 	}
 }
 
-// expire ends the keys that are still waited for. What has come by now counts.
+// expire hands on what has arrived, and ends the other keys.
 func (w *waiting) expire(ctx context.Context) {
 	w.take()
 	if w.left == 0 {
@@ -183,7 +184,7 @@ func (w *waiting) expire(ctx context.Context) {
 	}
 }
 
-// pick returns the keys at indices.
+// pick returns the keys at the given indices.
 func pick(keys, at []int32) []int32 {
 	out := make([]int32, len(at))
 	for i, k := range at {

@@ -7,9 +7,9 @@ type Code string
 const (
 	// CodeOK means that every key was answered.
 	CodeOK Code = "OK"
-	// CodePartial means that some keys were not answered, and CodePartialOK that the caller
-	// had agreed to do without those: optional keys that were shed, keys that were not there
-	// at a soft deadline, keys of more rows than a lookup returns without pages.
+	// CodePartial means that some keys were not answered. CodePartialOK means that the
+	// caller had agreed to do without them: optional keys that were shed, keys not answered
+	// at a soft deadline, and keys that were too large.
 	CodePartial   Code = "PARTIAL"
 	CodePartialOK Code = "PARTIAL_OK"
 	// CodeCancelled means that the caller hung up.

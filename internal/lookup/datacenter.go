@@ -6,18 +6,18 @@ import "github.com/qosproxy/qosproxy/internal/partition"
 // few local replicas can be reached.
 type DCFailover uint8
 
-// The ways to fail over.
+// The values of DCFailover.
 const (
-	// DCFailoverOff is at no level.
+	// DCFailoverOff never fails over.
 	DCFailoverOff DCFailover = iota
-	// DCFailoverOne is at the levels of which one replica is enough.
+	// DCFailoverOne fails over at levels for which one replica is enough.
 	DCFailoverOne
-	// DCFailoverQuorum is at LOCAL_QUORUM and QUORUM as well. LOCAL_QUORUM then is of the
-	// replicas of the other datacenter.
+	// DCFailoverQuorum fails over at LOCAL_QUORUM and QUORUM as well. LOCAL_QUORUM then means
+	// a quorum of the other datacenter.
 	DCFailoverQuorum
 )
 
-// allows reports whether reads at a level may go to another datacenter.
+// allows reports whether reads at level l may go to another datacenter.
 func (f DCFailover) allows(l partition.Level) bool {
 	switch f {
 	case DCFailoverOne:

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// End returns when a lookup that begins at this moment ends at the latest: at
-// Deadline or, if that is not set, after Timeout. The timeout of the table bounds a
-// lookup that brings neither and whose context has no deadline. The end is never
-// after the deadline of the context.
+// End returns the time by which a lookup that begins now must end: Deadline or, if
+// that is zero, now plus Timeout. If both are zero and ctx has no deadline, the
+// timeout of the table applies. The end is never after the deadline of ctx.
 func (r *Request) End(ctx context.Context) time.Time {
 	end, bounded := ctx.Deadline()
 	own := r.Deadline

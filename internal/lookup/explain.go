@@ -11,8 +11,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// deadlines returns when a lookup ends at the latest and when if it has what it
-// needs, from its start; 0 for never.
+// deadlines returns the deadline and the soft deadline of a lookup as durations
+// from its start; 0 for none.
 func deadlines(ctx context.Context, req *Request, start time.Time) (hard, soft time.Duration) {
 	if d, ok := ctx.Deadline(); ok {
 		hard = d.Sub(start)
@@ -23,8 +23,8 @@ func deadlines(ctx context.Context, req *Request, start time.Time) (hard, soft t
 	return hard, soft
 }
 
-// describe says in the caller's terms, by position in the request, what a plan
-// asks of whom.
+// describe converts planned groups into a Plan, whose keys are positions in the
+// request.
 func (r *resolved) describe(groups []planner.Group, seen *executor.Survey) *Plan {
 	snapshot := r.read.Ring
 	asking := make([][]int, len(r.keys.distinct))
@@ -63,8 +63,8 @@ func (r *resolved) describe(groups []planner.Group, seen *executor.Survey) *Plan
 	return out
 }
 
-// attempts says of which positions in the request each sub-query asked. The times
-// are from the start of the lookup.
+// attempts converts the sub-queries of a reading: keys become positions in the
+// request, times relative to the start of the lookup.
 func (r *resolved) attempts(done *reading) []Attempt {
 	began := done.began.Sub(r.start)
 	out := make([]Attempt, len(done.Attempts))

@@ -7,32 +7,32 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// HotKeys are the keys of one table that are asked for most.
+// HotKeys are the most requested keys of one table.
 type HotKeys struct {
 	// Table is the table, as its settings name it.
 	Table *Settings
 	// Window is the time that the counts cover.
 	Window time.Duration
-	// Keys is about how many keys were asked for, once for each lookup and distinct
-	// key; one in OneIn of them is looked at.
+	// Keys is the approximate number of keys requested; a key counts once per
+	// lookup. One key in OneIn is sampled.
 	Keys  uint64
 	OneIn int
-	// Top are the keys, first the one that is asked for most.
+	// Top are the keys, most requested first.
 	Top []HotKey
 }
 
 // HotKey is one key of HotKeys.
 type HotKey struct {
 	hotkeys.Key
-	// Share is the part of all keys of the table, 0 to 1.
+	// Share is the share of all keys requested of the table, 0 to 1.
 	Share float64
 	// Replicas are the hosts that own the key, in ring order; empty when the ring is
 	// not known.
 	Replicas []ring.Host
 }
 
-// HotKeys returns the k keys of each table that are asked for most, in the order of
-// the configuration; nothing when Config.HotKeys is off.
+// HotKeys returns the k most requested keys of each table, in the order of the
+// configuration; nil when Config.HotKeys is off.
 func (s *Service) HotKeys(k int) []HotKeys {
 	if !s.cfg.HotKeys {
 		return nil

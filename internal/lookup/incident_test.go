@@ -18,7 +18,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// explosive has reads of the key bad panic, in the goroutine of the attempt.
+// explosive panics on reads of the key bad, in the goroutine of the attempt.
 func explosive(_ context.Context, _ int, q *executor.SubQuery) ([]partition.Result, error) {
 	for _, k := range q.Keys {
 		if string(k.Routing()) == "bad" {
@@ -38,7 +38,7 @@ func TestAPanicOfAReaderEndsItsLookupAlone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newConcurrent(t)
 		c.fault = explosive
-		// One that waits for the read of a good key, which a lookup with a bad one began.
+		// This lookup waits for a good key, which a lookup with a bad one is reading.
 		c.all.Go(func() {
 			_, err := c.service.Get(t.Context(), &lookup.Request{Table: c.table(), Keys: keys(t, "bad", "a")})
 			var failed *incident.Error
@@ -66,7 +66,7 @@ func TestAPanicOfAReaderEndsAStream(t *testing.T) {
 	})
 }
 
-// A lookup that waits for another's read reads its own keys in a goroutine.
+// A lookup that waits for the read of another reads its own keys in a goroutine.
 func TestAPanicBesideAWaitEndsTheLookup(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newConcurrent(t)
@@ -83,7 +83,7 @@ func TestAPanicBesideAWaitEndsTheLookup(t *testing.T) {
 	})
 }
 
-// The goroutine of a stream recovers from what is no panic of a reader, too.
+// The goroutine of a stream also recovers from panics outside a reader.
 func TestAPanicInTheGoroutineOfAStreamEndsTheStream(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newConcurrent(t)

@@ -6,31 +6,32 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// keySet is the distinct keys of a request. A request may name a key
-// several times; it is read once.
+// keySet holds the distinct keys of a request. A key that the request names
+// several times is read once.
 type keySet struct {
 	// distinct are the distinct keys in the order of their first occurrence.
 	distinct []partition.Key
 	// first is the position of each of them in the request.
 	first []int
-	// of is the index in distinct of each position of the request, or unread.
+	// of maps each position of the request to an index in distinct, or to
+	// unread.
 	of []int32
-	// repeats lists the later positions of keys that occur more than once; nil
-	// when none does.
+	// repeats maps an index in distinct to the later positions of the same key;
+	// nil without any.
 	repeats map[int32][]int
-	// shed are the positions that are answered unread.
+	// shed are the positions that are answered without a read.
 	shed []int
 }
 
-// unread is in keySet.of for a position that is not read.
+// unread marks a position in keySet.of that is not read.
 const unread = -1
 
 // ErrOptionalShed is the error of an optional key that was not read.
 var ErrOptionalShed = errors.New("the proxy does not read optional keys at present, to keep its latency target for the others; retry after a pause")
 
-// keySet finds the distinct keys that a request reads. Without its optional
-// keys, when they are shed: one that is needed at another position
-// is answered with it, for it costs nothing.
+// keySet finds the distinct keys that a request reads. It leaves out optional
+// keys when they are shed, but answers one that another position needs: that
+// costs nothing.
 func (r *Request) keySet() *keySet {
 	s := &keySet{
 		distinct: make([]partition.Key, 0, len(r.Keys)),
@@ -69,7 +70,7 @@ func (r *Request) keySet() *keySet {
 	return s
 }
 
-// repeat notes that a position names a key that an earlier one has named.
+// repeat records that position names the same key as an earlier one.
 func (s *keySet) repeat(u int32, position int) {
 	s.of[position] = u
 	if s.repeats == nil {

@@ -54,7 +54,7 @@ func TestFewHedgesHoldAlwaysBack(t *testing.T) {
 	}
 }
 
-// fixture is a service over three hosts whose reads go to a function.
+// fixture is a service over three hosts whose reads call a function.
 type fixture struct {
 	*lookup.Service
 	executor *executor.Executor
@@ -95,7 +95,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// single is the service with a sub-query for each key, never hedged.
+// single returns the service with one sub-query per key, never hedged.
 func (f *fixture) single() *lookup.Service {
 	return lookup.New(lookup.Config{
 		Tables: []lookup.Settings{{
@@ -492,7 +492,7 @@ func BenchmarkGet50Keys(b *testing.B) {
 	}
 }
 
-// Whoever compares levels after a lookup has begun compares exact words.
+// Code that compares levels after a lookup has begun expects upper case.
 func TestConsistencyIsInUpperCaseFromTheBeginning(t *testing.T) {
 	for name, test := range map[string]struct{ table, request, want partition.Level }{
 		"of the table":                     {"local_quorum", "", "LOCAL_QUORUM"},

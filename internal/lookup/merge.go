@@ -11,23 +11,23 @@ import (
 // exceed max_response_bytes.
 var ErrResponseTooLarge = errors.New("the rows of this key would make the answer exceed max_response_bytes; ask for fewer keys or columns")
 
-// merge hands the results of distinct keys to every position that asked for
-// them, and keeps the answer within its size. Its methods are never called
-// concurrently.
+// merge hands the result of each distinct key to every position that asked for it, and
+// limits the size of the answer. Its methods must not be called concurrently.
 type merge struct {
 	keys *keySet
-	// left is how many bytes of cells the answer may still take.
+	// left is how many bytes of cells the answer may still hold.
 	left int
 	// soft counts the results; nil without a soft deadline.
 	soft *softDeadline
-	// pages make the results pages; nil for none.
+	// pages turn the results into pages; nil without paging.
 	pages *pages
-	// shared is set while the lookup reads all its keys, and others may wait for them.
+	// shared is set when the lookup itself reads all its keys, and others may wait for
+	// them.
 	shared *sharing
 	emit   func(int, partition.Result)
 }
 
-// newMerge returns a merge that has answered the positions which are not read.
+// newMerge returns a merge that has already answered the positions that are not read.
 func newMerge(r *resolved, soft *softDeadline, emit func(int, partition.Result)) *merge {
 	m := &merge{keys: r.keys, left: r.query.MaxBytes, soft: soft, pages: r.pages, emit: emit}
 	for _, i := range m.keys.shed {
@@ -36,7 +36,7 @@ func newMerge(r *resolved, soft *softDeadline, emit func(int, partition.Result))
 	return m
 }
 
-// add takes the result of the distinct key u.
+// add merges the result of the distinct key u.
 func (m *merge) add(u int, r partition.Result) {
 	if m.shared != nil {
 		m.shared.share(u, r)

@@ -15,11 +15,12 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// A page token is the URL-safe base64 of pageVersion, pageTag bytes of a SHA-256 of what it is
-// bound to and of what follows, and the clustering values, behind those that the key names, of
-// the last row of the page: each behind its length as a varint. So any proxy can go on, at any
-// replica. It is no secret and no proof: whoever forges one names a row by its values, which he
-// may read and could name in a condition as well.
+// A page token is, in URL-safe base64: pageVersion, a tag of pageTag bytes, and those
+// clustering values of the last row of the page that the key does not name, each after its
+// length as a varint. The tag is from a SHA-256 of what the token is bound to and of the
+// values. Any proxy can continue from it at any replica. It is no secret and no proof: a forged
+// token names a row by values, which its author may read and could as well put into a
+// condition.
 const (
 	pageVersion = 1
 	pageTag     = 8
@@ -28,7 +29,8 @@ const (
 // errNoPage refuses a token.
 var errNoPage = errors.New("it is not the token of a page of this key of this table in this order; leave it empty to begin again")
 
-// checkPages refuses pages that cannot be told apart, or whose tokens would tell too much.
+// checkPages refuses pages without a column of the rows, wrong numbers of tokens, and tokens
+// that would reveal a clustering column that may not be read.
 func (r *Request) checkPages() error {
 	switch n := len(r.PageTokens); {
 	case n > 0 && !r.Paging:
@@ -49,8 +51,8 @@ func (r *Request) checkPages() error {
 	return nil
 }
 
-// continued returns the request with keys that begin where their tokens say; the same one
-// without tokens.
+// continued returns a request whose keys begin behind their page tokens; r itself without
+// tokens.
 func (r *Request) continued() (*Request, error) {
 	if !slices.ContainsFunc(r.PageTokens, func(t string) bool { return t != "" }) {
 		return r, nil
@@ -72,7 +74,7 @@ func (r *Request) continued() (*Request, error) {
 	return &next, nil
 }
 
-// cursor returns the clustering values that a token of the key at i holds.
+// cursor returns the clustering values in the page token of the key at i.
 func (r *Request) cursor(i int, token string) ([][]byte, error) {
 	columns := r.Table.Schema.Clustering[min(r.namedBy(i), len(r.Table.Schema.Clustering)):]
 	data, err := base64.RawURLEncoding.DecodeString(token)
@@ -100,7 +102,7 @@ func (r *Request) cursor(i int, token string) ([][]byte, error) {
 	return cursor, nil
 }
 
-// tag returns the bytes that bind a token of the key at i, with those values.
+// tag returns the tag of a page token of the key at i with these values.
 func (r *Request) tag(i int, values []byte) []byte {
 	h := sha256.New()
 	t := r.Table.Schema
@@ -113,7 +115,7 @@ func (r *Request) tag(i int, values []byte) []byte {
 	return h.Sum(nil)[:pageTag]
 }
 
-// hashed adds values to a hash, each behind its length.
+// hashed adds values to a hash, each after its length.
 func hashed(h hash.Hash, values ...[]byte) {
 	for _, v := range values {
 		var size [8]byte
@@ -130,18 +132,18 @@ func boolByte(b bool) byte {
 	return 0
 }
 
-// pages makes pages of what is read: rows without the columns that are read for the tokens
-// alone, and the tokens.
+// pages turns results into pages: it adds the page tokens, and removes the columns that were
+// read only for the tokens.
 type pages struct {
 	req *Request
-	// width is how many cells of a row were asked for, and clustering is where the clustering
-	// values are.
+	// width is how many cells of a row were asked for. clustering are the positions of the
+	// clustering values in a row.
 	width      int
 	clustering []int
 }
 
-// addPages has a query read the clustering columns, too, and returns the pages of its rows; nil
-// where a key has one row at most.
+// addPages adds the clustering columns to the query and returns the pages of its rows; nil
+// without paging, or where a key has at most one row.
 func (r *resolved) addPages() *pages {
 	if !r.Paging || len(r.Table.Schema.Clustering) == 0 {
 		return nil
@@ -159,7 +161,7 @@ func (r *resolved) addPages() *pages {
 	return p
 }
 
-// page returns the result of the key at i as its page. Other lookups may have the same rows.
+// page returns res as a page of the key at i. Rows may be shared with other lookups: it copies.
 func (p *pages) page(i int, res partition.Result) partition.Result {
 	if res.Status != partition.Found {
 		return res
@@ -175,7 +177,7 @@ func (p *pages) page(i int, res partition.Result) partition.Result {
 	return res
 }
 
-// token returns the token of the page behind a row of the key at i.
+// token returns the token of the page that begins behind row, for the key at i.
 func (p *pages) token(i int, row partition.Row) string {
 	var values []byte
 	for _, at := range p.clustering[p.req.namedBy(i):] {

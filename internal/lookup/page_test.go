@@ -53,14 +53,14 @@ func rowKey(t testing.TB, parts ...string) partition.Key {
 	return k
 }
 
-// day1 and the others are values of an int.
+// The days are values of an int.
 const (
 	day1 = "\x00\x00\x00\x01"
 	day2 = "\x00\x00\x00\x02"
 	day3 = "\x00\x00\x00\x03"
 )
 
-// paged answers each key with one row of day 2, line 3, behind which there are more.
+// paged answers each key with one row of day 2, line 3, and says that more rows follow.
 func paged(asked *[]*executor.SubQuery) func(context.Context, *executor.SubQuery) ([]partition.Result, error) {
 	return func(_ context.Context, q *executor.SubQuery) ([]partition.Result, error) {
 		defer q.Settled()
@@ -114,8 +114,8 @@ func TestAPageGoesOnBehindItsLastRow(t *testing.T) {
 	assert.Empty(t, resp.Results[0].NextPageToken)
 }
 
-// TestATokenIsOfOneKeyOfOneTableInOneOrder is of tokens that are refused, and of requests whose
-// pages would be none.
+// TestATokenIsOfOneKeyOfOneTableInOneOrder sends tokens that do not fit the request, and
+// requests for which there are no pages.
 func TestATokenIsOfOneKeyOfOneTableInOneOrder(t *testing.T) {
 	f := newFixture(t)
 	var asked []*executor.SubQuery
@@ -174,7 +174,7 @@ func TestATokenIsOfOneKeyOfOneTableInOneOrder(t *testing.T) {
 		_, err := f.Get(t.Context(), &test.req)
 		require.ErrorContains(t, err, test.want, name)
 	}
-	// A varint takes seconds to become decimal, and no key has so many bytes.
+	// Converting such a varint to decimal would take seconds, and no key has so many bytes.
 	_, err = f.Get(t.Context(), &lookup.Request{Table: f.huge(t), Keys: []partition.Key{a}, Paging: true, PageTokens: []string{
 		lookup.Tagged(&lookup.Request{Table: f.huge(t), Keys: []partition.Key{a}}, append(binary.AppendUvarint(nil, 65536), make([]byte, 65536)...))}})
 	require.ErrorContains(t, err, "page_tokens[0]: it is not the token")
@@ -182,7 +182,8 @@ func TestATokenIsOfOneKeyOfOneTableInOneOrder(t *testing.T) {
 	require.NoError(t, err, "a key of a table without clustering columns has one page")
 }
 
-// TestPagesTellNoValueThatMayNotBeRead is of a table of whose clustering columns one is closed.
+// TestPagesTellNoValueThatMayNotBeRead has a table with one clustering column that may not be
+// read.
 func TestPagesTellNoValueThatMayNotBeRead(t *testing.T) {
 	f := newFixture(t)
 	closed := events()
@@ -194,7 +195,7 @@ func TestPagesTellNoValueThatMayNotBeRead(t *testing.T) {
 	require.ErrorIs(t, err, lookup.ErrForbidden)
 }
 
-// FuzzPageToken reads tokens that anybody may make up: each is refused, or names a row.
+// FuzzPageToken reads tokens that anybody may make up: each must be refused or name a row.
 func FuzzPageToken(f *testing.F) {
 	table := &lookup.Table{Schema: logSchema("log", false)}
 	for _, seed := range []string{"", "AQ", "AQAAAAAAAAAAAAAA", "AX__________BAAAAAIEAAAAAw"} {
@@ -211,7 +212,7 @@ func FuzzPageToken(f *testing.F) {
 		default:
 			require.Len(t, next.Keys[0].Cursor(), 2)
 		}
-		// With the tag that it should have, so that what is behind it is reached.
+		// With the right tag, to reach the code behind the check of the tag.
 		if tagged := lookup.Tagged(req, []byte(token)); tagged != "" {
 			req.PageTokens[0] = tagged
 			if next, err := req.Continued(); err == nil {

@@ -8,11 +8,12 @@ import (
 	"github.com/qosproxy/qosproxy/internal/quorum"
 )
 
-// versionBytes is what a read of partition.OwnData has for each cell besides its value.
+// versionBytes is the size of the write time and the TTL in a read of partition.OwnData, per
+// cell.
 const versionBytes = 8 + 4
 
-// Answers is how many replicas may answer for each key, so that their answers are in memory at
-// once: a quorum when the replicas may be asked for their own data, and otherwise 1.
+// Answers returns how many replicas may answer for each key, and so how many answers are in
+// memory at once: a quorum if the replicas may be asked for their own data, otherwise 1.
 func (r *Request) Answers() int {
 	settings := r.Table.Settings
 	if !settings.QuorumReads || !isQuorum(partition.LevelOf(string(cmp.Or(r.Consistency, settings.Consistency)))) {
@@ -21,11 +22,11 @@ func (r *Request) Answers() int {
 	return r.Table.quorum
 }
 
-// isQuorum reports whether a level is one that the replicas may be asked for.
+// isQuorum reports whether l is a level at which replicas may be asked for their own data.
 func isQuorum(l partition.Level) bool { return l == "LOCAL_QUORUM" || l == "QUORUM" }
 
-// quorum returns how the keys of a request are read by their replicas; nil when they are read
-// through coordinators, and why unless the level of the request is another than a quorum.
+// quorum returns how the keys of a request are read from their replicas; or nil when they are
+// read through coordinators, and the reason: None if the level is no quorum.
 func (s *Service) quorum(r *resolved) (*executor.Quorum, quorum.Outcome) {
 	level := r.query.Consistency
 	if !isQuorum(level) {
@@ -53,9 +54,9 @@ func (s *Service) quorum(r *resolved) (*executor.Quorum, quorum.Outcome) {
 	return &executor.Quorum{Query: &query, Hosts: hosts}, quorum.None
 }
 
-// localQuorum reports whether the replicas that are known of each key are those of which the
-// level asks a quorum, and several. Only NetworkTopologyStrategy has a quorum of its own in
-// each datacenter.
+// localQuorum reports whether each key has at least two known replicas, and these are all
+// those of which the level needs a quorum. Only NetworkTopologyStrategy has a quorum per
+// datacenter.
 func (r *resolved) localQuorum(level partition.Level) bool {
 	replication, _ := r.read.Ring.Replication(r.query.Table.Keyspace)
 	each := level == "LOCAL_QUORUM" && replication.Strategy == "NetworkTopologyStrategy"
@@ -67,7 +68,7 @@ func (r *resolved) localQuorum(level partition.Level) bool {
 	return true
 }
 
-// describeCompared adds to a plan what became of the keys that their replicas were asked for.
+// describeCompared adds to a plan the outcome of each key whose replicas were asked.
 func (r *resolved) describeCompared(p *Plan, compared []quorum.Outcome) {
 	for i := range p.Keys {
 		if u := r.keys.of[i]; u != unread && compared != nil {

@@ -20,12 +20,12 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// byReplicas is a service whose quorum reads go to the replicas, and what its hosts were asked.
+// byReplicas is a service whose quorum reads ask the replicas, with a record of what was asked.
 type byReplicas struct {
 	*fixture
 	hosts []bool
 	why   quorum.Outcome
-	// stale is the host that lacks the last write to the key "old".
+	// stale is the host that missed the last write to the key "old".
 	stale string
 
 	mu     sync.Mutex
@@ -153,8 +153,8 @@ func TestAnswersOfReplicasMayBeLargerByTheirWriteTimes(t *testing.T) {
 	assert.Equal(t, 1000+3*2*12, b.bytes)
 }
 
-// TestReplicasAreNotAskedWhenTheyCannotTell has a reason for each lookup that is read by
-// coordinators.
+// TestReplicasAreNotAskedWhenTheyCannotTell checks that each lookup that is read by
+// coordinators gets its reason.
 func TestReplicasAreNotAskedWhenTheyCannotTell(t *testing.T) {
 	for name, c := range map[string]struct {
 		replication ring.Replication
@@ -201,7 +201,7 @@ func TestReplicasAreNotAskedWhenTheyCannotTell(t *testing.T) {
 	}
 }
 
-// spoil has most of the keys that were asked of replicas read again.
+// spoil makes most keys that were asked of replicas be read again.
 func (b *byReplicas) spoil() {
 	for range 2000 {
 		b.executor.Table("shop.products", 0.02).CountQuorum(quorum.Mismatched, 1)

@@ -14,22 +14,22 @@ import (
 	"github.com/qosproxy/qosproxy/internal/planner"
 )
 
-// reading is what it took to read the keys of a lookup.
+// reading is what was done to read the keys of a lookup.
 type reading struct {
 	executor.Stats
-	// began is what the times of attempts are relative to.
+	// began is the time to which the times of attempts are relative.
 	began time.Time
-	// groups are those of all first attempts, and survey is what the first plan took into
-	// account; only with executor.Request.Trace.
+	// groups are the groups of all first attempts, and survey is what the first plan took
+	// into account; both only with executor.Request.Trace.
 	groups []planner.Group
 	survey *executor.Survey
-	// coalesced is how many keys the reads of other lookups have answered.
+	// coalesced is how many keys were answered by reads of other lookups.
 	coalesced int
 }
 
 // read reads the distinct keys of a request, or waits for other lookups that are reading
-// them. The merge gets one result for each, one call at a time and from this goroutine,
-// by the deadline of ctx.
+// them. It gives the merge one result per key, all from this goroutine, by the deadline
+// of ctx.
 func (s *Service) read(ctx context.Context, r *resolved, to *merge) reading {
 	priority := identity.FromContext(ctx).Priority
 	r.read.Batch = priority == identity.Batch
@@ -48,11 +48,10 @@ func (s *Service) read(ctx context.Context, r *resolved, to *merge) reading {
 	return reading{Stats: stats, began: began, groups: plan.Groups, survey: plan.Survey}
 }
 
-// usualGroup is the size of the groups into which the planner cuts lookups of many
-// keys.
+// usualGroup is the number of keys in a group of a large lookup.
 const usualGroup = 10
 
-// patience is how long a lookup waits for the read of another: as long as it would
+// patience returns how long a lookup waits for the read of another: as long as it would
 // wait for a host before it hedged.
 func patience(req *executor.Request) time.Duration {
 	if delay, ok := req.Table.HedgeDelay(req.Policy, usualGroup); ok && delay > 0 {
@@ -61,19 +60,19 @@ func patience(req *executor.Request) time.Duration {
 	return hedge.Fallback
 }
 
-// sharing is a lookup for whose reads others may wait.
+// sharing passes the results of a lookup to others that wait for its reads.
 type sharing struct {
 	ctx  context.Context //nolint:containedctx // of one call of read, for each of its results
 	call *coalesce.Call
 }
 
-// share hands a result of this lookup to those that wait for it, unless it is due to
+// share passes a result to the lookups that wait for it, unless the result is peculiar to
 // this lookup: to its end, or to the other keys that it asks for.
 func (s *sharing) share(k int, res partition.Result) {
 	_, broken := errors.AsType[*incident.Error](res.Err)
 	switch {
 	case broken:
-		// What happened to this lookup is not for others: they read the key themselves.
+		// A panic of this lookup is not for others: they read the key themselves.
 		s.call.Withhold(k)
 	case res.Status.Answered():
 		s.call.Share(k, res)
@@ -82,7 +81,7 @@ func (s *sharing) share(k int, res partition.Result) {
 	case res.Status == partition.TooLarge, s.ctx.Err() == nil:
 		s.call.Share(k, res)
 	default:
-		// The lookup is ending. Its call is closed when it has, with all such keys
-		// at once, so that who waits for them plans them together.
+		// The lookup is ending. Closing its call releases all such keys at once, so that
+		// a lookup that waits for several plans them together.
 	}
 }

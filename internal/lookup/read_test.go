@@ -27,26 +27,27 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// concurrent is a service whose reads take a while and are counted, and the
-// lookups that ask it at exact moments of a bubble.
+// concurrent is a service whose reads take time and are counted, and the lookups that are
+// sent to it at exact times of a synctest bubble.
 type concurrent struct {
 	*fixture
 	t       *testing.T
 	service *lookup.Service
 	start   time.Time
 	took    time.Duration
-	// client is who asks.
+	// client is the caller of the lookups.
 	client *identity.Client
 
 	mu     sync.Mutex
 	counts map[string]int
-	// fault is asked before each read; a nil result reads. It may block.
+	// fault is called before each read; if it returns a nil result the read goes on. It
+	// may block.
 	fault func(ctx context.Context, n int, q *executor.SubQuery) ([]partition.Result, error)
 	reads int
 	all   sync.WaitGroup
 }
 
-// newConcurrent returns a service whose hosts take 10 ms, with settings changed.
+// newConcurrent returns a service whose hosts take 10 ms, with changed settings.
 func newConcurrent(t *testing.T, change ...func(*lookup.Settings)) *concurrent {
 	t.Helper()
 	c := &concurrent{fixture: newFixture(t), t: t, start: time.Now(), took: 10 * time.Millisecond, client: identity.Anonymous, counts: map[string]int{}}
@@ -65,7 +66,7 @@ func newConcurrent(t *testing.T, change ...func(*lookup.Settings)) *concurrent {
 	return c
 }
 
-// value is the only cell that a read of a key may answer.
+// value returns the only cell with which a read of k may be answered.
 func value(q *executor.Query, k partition.Key) []byte {
 	return fmt.Appendf(nil, "%s %s %s %d %v", q.Consistency, k.Routing(), strings.Join(names(q.Columns), ","), q.Limit, q.Strict)
 }
@@ -97,14 +98,14 @@ func (c *concurrent) read(ctx context.Context, q *executor.SubQuery) ([]partitio
 	return results, nil
 }
 
-// count is how often a key was read.
+// count returns how often a key was read.
 func (c *concurrent) count(key string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.counts[key]
 }
 
-// asked is a lookup in flight.
+// asked is a lookup that has been sent.
 type asked struct {
 	resp   *lookup.Response
 	ended  time.Duration
@@ -119,7 +120,7 @@ func (a *asked) statuses() []partition.Status {
 	return out
 }
 
-// at asks for keys at a moment, in a goroutine.
+// at asks for keys at a given time, in a goroutine.
 func (c *concurrent) at(moment time.Duration, req lookup.Request, names ...string) *asked {
 	c.t.Helper()
 	table, err := c.service.Table("shop", "products")
@@ -136,7 +137,7 @@ func (c *concurrent) at(moment time.Duration, req lookup.Request, names ...strin
 	return a
 }
 
-// cancelAt cancels a lookup at a moment.
+// cancelAt cancels a lookup at a given time.
 func (c *concurrent) cancelAt(moment time.Duration, a *asked) {
 	c.all.Go(func() {
 		time.Sleep(time.Until(c.start.Add(moment)))
@@ -144,7 +145,7 @@ func (c *concurrent) cancelAt(moment time.Duration, a *asked) {
 	})
 }
 
-// wait waits for all lookups, after which nothing of them may be left.
+// wait waits for all lookups and checks that nothing of them is left.
 func (c *concurrent) wait() {
 	c.all.Wait()
 	reads, waits := c.service.Shared().Count()
@@ -152,7 +153,7 @@ func (c *concurrent) wait() {
 	assert.Zero(c.t, waits, "waits left behind")
 }
 
-// bubble runs a test in a bubble of its own, in which it must not leak.
+// bubble runs a test in a synctest bubble and checks that it leaks no goroutine.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t) })
@@ -253,7 +254,7 @@ func TestAWaiterKeepsItsOwnDeadline(t *testing.T) {
 	})
 }
 
-// TestAWaiterTellsWhyItsOwnReadFailed has the read that it waits for outlive its deadline.
+// TestAWaiterTellsWhyItsOwnReadFailed waits for a read that outlives its deadline.
 func TestAWaiterTellsWhyItsOwnReadFailed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newConcurrent(t)
@@ -566,8 +567,8 @@ func TestManyLookupsCancelledAtRandomLeaveNothingBehind(t *testing.T) {
 }
 
 // TestCoalescingChangesNoAnswer runs random schedules of lookups, cancellations and
-// faults. Every key is answered exactly once; with the value that its own query reads,
-// or with a failure that the lookup would have met alone.
+// faults. Every key must be answered exactly once: with the value that its own query
+// reads, or with a failure that the lookup would have met alone.
 func TestCoalescingChangesNoAnswer(t *testing.T) {
 	type plan struct {
 		at, timeout, cancel time.Duration

@@ -15,24 +15,25 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// resolved is a request with all that it takes to answer it, looked up once.
+// resolved is a request with everything that its answer needs, looked up once.
 type resolved struct {
 	*Request
 	start     time.Time
 	placement *ring.Placement
 	keys      *keySet
-	// tokens are those of the distinct keys.
+	// tokens are the tokens of the distinct keys.
 	tokens []int64
-	// read asks for the distinct keys.
+	// read is the executor's request for the distinct keys.
 	read  executor.Request
 	query executor.Query
-	// pages make the results pages; nil for none.
+	// pages turn the results into pages; nil without paging.
 	pages *pages
-	// fallback is why keys that are to be read by their replicas are not; None otherwise.
+	// fallback is why QuorumReads does not apply to this request; None if it does or is
+	// off.
 	fallback quorum.Outcome
 }
 
-// resolve checks a request and looks up what it takes to answer it. The error is an *Error.
+// resolve checks a request and looks up what its answer needs. The error is an *Error.
 func (s *Service) resolve(req *Request) (*resolved, error) {
 	start := time.Now()
 	if err := req.check(); err != nil {
@@ -59,7 +60,7 @@ func (s *Service) resolve(req *Request) (*resolved, error) {
 		Table:    req.Table.Schema,
 		Columns:  req.Columns,
 		Readable: req.Table.readable,
-		// All that follows compares exact words.
+		// In upper case: the code below compares exact words.
 		Consistency: partition.LevelOf(string(cmp.Or(req.Consistency, settings.Consistency))),
 		Limit:       cmp.Or(req.LimitPerKey, settings.MaxRowsPerKey),
 		Strict:      req.LimitPerKey == 0 && !req.Paging,
@@ -100,7 +101,7 @@ func (s *Service) resolve(req *Request) (*resolved, error) {
 	if req.Record != nil {
 		r.read.TraceID = req.Record.TraceID
 	}
-	if req.FewHedges && r.read.Policy.Always() { // which waits like any other, then
+	if req.FewHedges && r.read.Policy.Always() { // ALWAYS hedges at once, but must wait here
 		r.read.Policy = hedge.Fixed(hedge.Fallback)
 	}
 	if len(req.Table.Schema.PartitionKey) > 1 || most > 0 || continued {
@@ -121,9 +122,9 @@ func (s *Service) resolve(req *Request) (*resolved, error) {
 	return r, nil
 }
 
-// check refuses a request that breaks a rule, or whose words on when to answer contradict
-// each other. A soft deadline beyond one that the request does not name itself, such as
-// the timeout of the table, is no contradiction: it is never reached.
+// check refuses a request that breaks a rule, or whose deadlines contradict each other. A
+// soft deadline beyond a timeout that the request does not set itself, such as that of the
+// table, is no contradiction: it is never reached.
 func (r *Request) check() error {
 	settings, countable := r.Table.Settings, r.needed()
 	if countable == 0 {
@@ -157,19 +158,19 @@ func (r *Request) check() error {
 	return cmp.Or(r.checkPages(), r.checkSlice())
 }
 
-// notReady says that there is no ring yet. Why is for operators: it may name the
-// nodes of the cluster.
+// notReady refuses a request while there is no ring. The message leaves out why: the reason
+// may name nodes of the cluster.
 func (s *Service) notReady() *Error {
 	return &Error{Reason: reasons.NotReady, Message: "the proxy does not know the cluster yet; retry in a moment"}
 }
 
-// near is the hosts of the local rack in one snapshot.
+// near marks the hosts of the local rack in one snapshot.
 type near struct {
 	of    *ring.Ring
 	hosts []bool
 }
 
-// nearby marks the hosts of the local rack, computed once for each snapshot.
+// nearby marks the hosts of the local rack, once per snapshot; nil without a local rack.
 func (s *Service) nearby(snapshot *ring.Ring) []bool {
 	if s.cfg.LocalRack == "" {
 		return nil

@@ -17,10 +17,10 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Config is what a Service works with. Every field but OwnData, LocalRack, HotKeys and
-// Incidents is required.
+// Config has the parts of a Service. All fields but OwnData, LocalRack, HotKeys and
+// Incidents are required.
 type Config struct {
-	// Tables are the tables that may be read until SetTables says otherwise.
+	// Tables are the tables that may be read until SetTables replaces them.
 	Tables []Settings
 	// Ring returns the current snapshot, nil before the first.
 	Ring func() *ring.Ring
@@ -28,15 +28,15 @@ type Config struct {
 	Schema func() *schema.Schema
 	// Executor asks the hosts.
 	Executor *executor.Executor
-	// OwnData returns which hosts of a ring may be asked for their own data of a table, by
-	// index, or nil and why none may; nil if none ever may.
+	// OwnData returns, by index, which hosts of a ring may be asked for their own data of
+	// a table; or nil and the reason why none may. A nil function means that none ever
+	// may.
 	OwnData func(*ring.Ring, *schema.Table) ([]bool, quorum.Outcome)
 	// LocalRack is the rack whose replicas are preferred; empty prefers none.
 	LocalRack string
-	// HotKeys counts which keys are asked for most.
+	// HotKeys enables the count of the most requested keys.
 	HotKeys bool
-	// Incidents takes the panics of what a lookup does beside its caller; nil only
-	// logs them.
+	// Incidents records panics in goroutines of a lookup; nil only logs them.
 	Incidents *incident.Log
 }
 
@@ -48,15 +48,15 @@ type Service struct {
 	near   atomic.Pointer[near]
 }
 
-// served is the tables that may be read, in the order of the configuration. It
-// never changes: a lookup keeps the settings it was resolved with to its end.
+// served is the set of tables that may be read, in the order of the configuration. It is
+// immutable: a lookup keeps the settings with which it was resolved.
 type served struct {
 	order []*Settings
 	named map[[2]string]*Settings
 }
 
-// sketch returns the count of hot keys of a table, kept over a change of its
-// settings.
+// sketch returns the hot keys of a table, carried over from its previous settings. s may
+// be nil.
 func (s *served) sketch(t *Settings) *hotkeys.Sketch {
 	if s != nil {
 		if old := s.named[[2]string{t.Keyspace, t.Table}]; old != nil && old.hot != nil {
@@ -66,16 +66,16 @@ func (s *served) sketch(t *Settings) *hotkeys.Sketch {
 	return hotkeys.New()
 }
 
-// New returns a service over the given parts.
+// New returns a service with the given parts.
 func New(cfg Config) *Service {
 	s := &Service{cfg: cfg, shared: coalesce.New(0)}
 	s.SetTables(cfg.Tables)
 	return s
 }
 
-// SetTables replaces the tables that may be read, all at once: lookups that have
-// been resolved end with the settings they began with, and later ones see only
-// the new. The settings must not be changed afterwards.
+// SetTables replaces the tables that may be read, atomically. Lookups that are already
+// resolved keep their settings. SetTables modifies and keeps tables: the caller must not
+// use the slice afterwards.
 func (s *Service) SetTables(tables []Settings) {
 	before := s.served.Load()
 	next := &served{named: make(map[[2]string]*Settings, len(tables))}
@@ -86,8 +86,8 @@ func (s *Service) SetTables(tables []Settings) {
 		for i, l := range t.Consistencies {
 			t.Consistencies[i] = partition.LevelOf(string(l))
 		}
-		// Made here, so that lookups which end with the settings of before do not
-		// bring back the budget that went with them.
+		// Created here and not by a lookup: one that still has the previous settings must
+		// not restore their hedge budget.
 		t.state = s.cfg.Executor.Table(t.Keyspace+"."+t.Table, t.HedgeBudget)
 		if s.cfg.HotKeys {
 			t.hot = before.sketch(t)
@@ -101,9 +101,9 @@ func (s *Service) SetTables(tables []Settings) {
 // Ring returns the snapshot that a lookup would use now, nil before the first.
 func (s *Service) Ring() *ring.Ring { return s.cfg.Ring() }
 
-// Get answers a lookup: one result for each asked key, by position. It returns
-// by the deadline with what has been answered until then. The error is an *Error
-// and refuses the request as a whole; what befalls a single key is in its result.
+// Get answers a lookup with one result per requested key, by position. It returns by the
+// deadline with the answers so far. An error refuses the whole request and is an *Error,
+// or an *incident.Error after a panic; the failure of a key is in its result.
 func (s *Service) Get(ctx context.Context, req *Request) (*Response, error) {
 	results := make([]partition.Result, len(req.Keys))
 	resp, err := s.run(ctx, req, func(i int, r partition.Result) { results[i] = r })
@@ -114,12 +114,12 @@ func (s *Service) Get(ctx context.Context, req *Request) (*Response, error) {
 	return resp, nil
 }
 
-// Stream answers a lookup key by key: emit is called once for each asked key, by
-// its position, as soon as the key is answered, never twice at a time. An error
-// of emit ends the lookup and is returned; other errors are as with Get.
+// Stream answers a lookup key by key. It calls emit once per requested key, with its
+// position, as soon as the key is answered, and never concurrently. An error of emit ends
+// the lookup and is returned; other errors are as with Get.
 func (s *Service) Stream(ctx context.Context, req *Request, emit func(i int, r partition.Result) error) (Stats, error) {
-	// The caller may take its time over an answer, for which no other lookup should
-	// have to wait: this one goes on meanwhile.
+	// emit may be slow, but lookups that wait for the reads of this one must not wait for
+	// emit: so this one runs in its own goroutine.
 	type answer struct {
 		position int
 		result   partition.Result
@@ -149,8 +149,8 @@ func (s *Service) Stream(ctx context.Context, req *Request, emit func(i int, r p
 	return resp.Stats, nil
 }
 
-// run is the life of a lookup: resolve the request, read its distinct keys (by itself or
-// with other lookups), and emit the result of each position.
+// run resolves the request, reads its distinct keys (by itself or with other lookups), and
+// emits the result of each position.
 func (s *Service) run(ctx context.Context, req *Request, emit func(int, partition.Result)) (*Response, error) {
 	r, err := s.resolve(req)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *Service) run(ctx context.Context, req *Request, emit func(int, partitio
 	return resp, nil
 }
 
-// Explain returns how a lookup would be asked at this moment, and reads nothing.
+// Explain returns the plan of a lookup at this moment, and reads nothing.
 func (s *Service) Explain(_ context.Context, req *Request) (*Plan, error) {
 	r, err := s.resolve(req)
 	if err != nil {

@@ -11,23 +11,23 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Condition is one restriction on a clustering column, as a caller words it.
+// Condition restricts one clustering column, as a caller words it.
 type Condition struct {
 	// Column is the name of the column as Cassandra stores it.
 	Column string
 	// Operator says how the column compares with the values.
 	Operator partition.Operator
-	// Values are CQL-serialized values of the type of the column, not null: one, or with
-	// partition.In at least one. The same value counts once.
+	// Values are CQL-serialized values of the type of the column, not null: exactly one, or with
+	// partition.In at least one. Duplicates count once.
 	Values [][]byte
 }
 
-// whereField is the field of a request with the conditions on a column, in errors.
+// whereField names the conditions on a column, in errors.
 func whereField(column string) string { return "where." + Clip(column, 40) }
 
-// ClusteringColumn returns the clustering column of that name, on which a condition may be.
-// The error is an *Error of kind ErrInvalid when the table has none of that name, and
-// ErrForbidden when the caller may not read it: conditions would tell its values.
+// ClusteringColumn returns the clustering column of that name, for a condition. The error is an
+// *Error of kind ErrInvalid when the table has no such clustering column, and of kind ErrForbidden
+// when the caller may not read it: conditions would reveal its values.
 func (t *Table) ClusteringColumn(name string) (schema.Column, error) {
 	field := whereField(name)
 	i := t.clustering(name)
@@ -43,7 +43,7 @@ func (t *Table) ClusteringColumn(name string) (schema.Column, error) {
 	return schema.Column{}, Invalid(field, "%q is no clustering column of %s; there are %s", Clip(name, MaxName), t.Schema, t.clusteringNames())
 }
 
-// clustering returns the position of a clustering column, -1 for none of that name.
+// clustering returns the position of a clustering column, or -1 if there is none of that name.
 func (t *Table) clustering(name string) int {
 	return slices.IndexFunc(t.Schema.Clustering, func(c schema.Column) bool { return c.Name == name })
 }
@@ -57,14 +57,14 @@ func (t *Table) clusteringNames() string {
 	return strings.Join(names, ", ")
 }
 
-// maxConditions is how many bytes the values of all conditions may have together. No stored value
-// is longer, and each statement of a lookup has a copy of all.
+// maxConditions is the maximum size of the values of all conditions together, in bytes. No stored
+// value is longer, and each statement of a lookup holds a copy of all.
 const maxConditions = partition.MaxKeyBytes
 
-// Slice returns the rows of every key that meet all conditions, in clustering order or in
-// reverse; nil for all of them in order. The conditions follow the rules of CQL: together they
-// restrict neighbouring clustering columns, and a column behind a range none. The error is an
-// *Error that names the column, such as where.ts.
+// Slice returns the slice of the rows that meet all conditions, in clustering or reverse order;
+// nil for all rows in clustering order. As in CQL, the conditions must restrict adjacent
+// clustering columns, and none behind a range. The error is an *Error that names the column, such
+// as where.ts.
 func (t *Table) Slice(conditions []Condition, reverse bool) (*partition.Slice, error) {
 	if reverse && len(t.Schema.Clustering) == 0 {
 		return nil, Invalid("order", "%s has no clustering columns: a key is one row, which has no order", t.Schema)
@@ -87,7 +87,7 @@ func (t *Table) Slice(conditions []Condition, reverse bool) (*partition.Slice, e
 		}
 		r := partition.Restriction{Column: t.clustering(column.Name), Operator: c.Operator, Values: c.Values}
 		if r.Operator == partition.In {
-			// In one order, so that equal slices are equal.
+			// Sorted, so that slices with the same values are equal.
 			r.Values = slices.Clone(r.Values)
 			slices.SortFunc(r.Values, slices.Compare)
 			r.Values = slices.CompactFunc(r.Values, slices.Equal)
@@ -105,7 +105,7 @@ func (t *Table) Slice(conditions []Condition, reverse bool) (*partition.Slice, e
 	return s, nil
 }
 
-// follows checks that one restriction may stand behind another.
+// follows checks that restriction r may come directly after before.
 func (t *Table) follows(before, r partition.Restriction) error {
 	name, field := t.Schema.Clustering[r.Column].Name, whereField(t.Schema.Clustering[r.Column].Name)
 	switch earlier := t.Schema.Clustering[before.Column].Name; {
@@ -121,8 +121,8 @@ func (t *Table) follows(before, r partition.Restriction) error {
 	return nil
 }
 
-// checkSlice refuses a slice that does not go on where a key ends, one that asks for too many rows
-// by their values, and rows of which nothing is asked.
+// checkSlice refuses a slice that does not begin where each key ends, one that asks for too many
+// rows by its values, and a selection of rows without a column of the rows.
 func (r *Request) checkSlice() error {
 	restricted := r.Slice != nil && len(r.Slice.Restrictions) > 0
 	if _, most := r.named(); (restricted || most > 0) && !r.asksOfRows() {
@@ -149,7 +149,7 @@ func (r *Request) checkSlice() error {
 	return nil
 }
 
-// asksOfRows reports whether some column is asked for that each row has of its own.
+// asksOfRows reports whether some requested column has a value of its own in each row.
 func (r *Request) asksOfRows() bool {
 	columns := r.Columns
 	if len(columns) == 0 {
@@ -161,7 +161,7 @@ func (r *Request) asksOfRows() bool {
 // keyField names the key at i in errors.
 func keyField(i int) string { return fmt.Sprintf("keys[%d]", i) }
 
-// named returns how many clustering columns the keys name at least and at most.
+// named returns the smallest and the largest number of clustering columns that a key names.
 func (r *Request) named() (least, most int) {
 	least = len(r.Table.Schema.Clustering)
 	for i := range r.Keys {
@@ -176,8 +176,9 @@ func (r *Request) namedBy(i int) int {
 	return len(r.Keys[i].Components()) - len(r.Table.Schema.PartitionKey)
 }
 
-// Level returns the consistency level that a request asks for, in any case; empty asks for that
-// of the table. The error is an *Error of kind ErrForbidden when the table does not allow it.
+// Level returns the consistency level that a request asks for, in any letter case; empty if it
+// asks for none. The error is an *Error of kind ErrForbidden when the table does not allow the
+// level.
 func (t *Table) Level(asked string) (partition.Level, error) {
 	if asked == "" {
 		return "", nil
@@ -190,7 +191,8 @@ func (t *Table) Level(asked string) (partition.Level, error) {
 		"the level is not among those that may be asked of %s (%s); its operator can list it under consistencies", t.Schema, strings.Join(t.Levels(), ", "))}
 }
 
-// Levels returns the consistency levels that a request may ask for, that of the table first.
+// Levels returns the consistency levels that a request may ask for, the default of the table
+// first.
 func (t *Table) Levels() []string {
 	words := []string{string(t.Settings.Consistency)}
 	for _, l := range t.Settings.Consistencies {

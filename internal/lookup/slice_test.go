@@ -119,7 +119,7 @@ func TestALevelMustBeAllowed(t *testing.T) {
 	require.ErrorContains(t, err, "(LOCAL_ONE, LOCAL_QUORUM)")
 }
 
-// TestASliceGoesOnWhereTheKeysEnd is of lookups that are refused before anything is read.
+// TestASliceGoesOnWhereTheKeysEnd sends lookups that are refused before anything is read.
 func TestASliceGoesOnWhereTheKeysEnd(t *testing.T) {
 	f := newFixture(t)
 	for name, test := range map[string]struct {
@@ -140,7 +140,7 @@ func TestASliceGoesOnWhereTheKeysEnd(t *testing.T) {
 		require.ErrorContains(t, err, test.want, name)
 		require.ErrorIs(t, err, lookup.ErrInvalid, name)
 	}
-	// Cassandra refuses to restrict clustering columns of a SELECT of static columns alone.
+	// Cassandra refuses to restrict clustering columns in a SELECT of static columns alone.
 	_, err := f.Get(t.Context(), &lookup.Request{Table: events(), Keys: []partition.Key{rowKey(t, "k"), rowKey(t, "k", "1")}, Columns: events().Schema.PartitionKey})
 	require.ErrorContains(t, err, "columns: a partition has them once")
 }

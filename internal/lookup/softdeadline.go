@@ -11,45 +11,44 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
-// ErrSoftDeadline is in the error of a key that was not waited for, since the
-// lookup ended at its soft deadline or past it with the keys that it needed.
+// ErrSoftDeadline is wrapped in the error of a key that was not waited for: the lookup
+// ended at or after its soft deadline, with the keys that it needed.
 var ErrSoftDeadline = errors.New("the lookup ended at its soft deadline")
 
-// Agreed reports whether a key was left unanswered by the terms of its request:
-// not waited for past the soft deadline, optional and shed, or of more rows than a
-// lookup returns without pages. It is no failure of the proxy, and does not count
-// against the target.
+// Agreed reports whether a key is unanswered by the terms of its request: not waited
+// for past the soft deadline, optional and shed, or too large. It is no failure of the
+// proxy, and does not count against the target.
 func Agreed(r *partition.Result) bool {
 	return r.Status == partition.TooLarge || r.Reason == reasons.SoftDeadline || r.Reason == reasons.Optional
 }
 
-// softDeadline ends a lookup once its soft deadline has passed and the keys that
-// the caller needs are answered, by cancelling its context. It needs no more of
-// the stages between than that they obey their context, and keep what has been
-// answered until it ends.
+// softDeadline cancels the context of a lookup once its soft deadline has passed and
+// the keys that the caller needs are answered. The stages in between only have to obey
+// their context and keep what has been answered.
 type softDeadline struct {
 	req   *Request
 	begin time.Time
-	// every is set when optional keys count, too: all are.
+	// every is set when all keys are optional: then all of them count.
 	every bool
-	// least is how many needed keys must be answered.
+	// least is how many keys that count must be answered.
 	least  int64
 	ctx    context.Context
 	cancel context.CancelFunc
 	timer  *time.Timer
 
 	passed atomic.Bool
-	// needed is how many keys that count for least are answered.
+	// needed is how many keys that count are answered.
 	needed atomic.Int64
 	ended  atomic.Bool
 
-	// The rest belongs to the goroutine that counts.
+	// The rest belongs to the goroutine that calls count.
 	answered int
 	err      error
 }
 
-// bound bounds a lookup by its end, and by its soft deadline, which is nil unless it is
-// before that. Call end when the lookup has ended.
+// bound returns a context that ends at the end of the lookup or at its soft deadline.
+// soft is nil unless the request has a soft deadline before its end. Call end after the
+// lookup.
 func (r *resolved) bound(ctx context.Context) (bounded context.Context, soft *softDeadline, end func()) {
 	d := r.End(ctx)
 	ctx, cancel := context.WithDeadline(ctx, d)
@@ -70,8 +69,8 @@ func (r *resolved) bound(ctx context.Context) (bounded context.Context, soft *so
 	}
 }
 
-// check ends the lookup if it is time. Whoever comes second of the timer and the
-// last needed key sees what the first has written.
+// check ends the lookup if both conditions hold. The timer and count call it: whichever
+// comes second sees what the first has written.
 func (s *softDeadline) check() {
 	if s.passed.Load() && s.needed.Load() >= s.least && s.ctx.Err() == nil {
 		s.ended.Store(true)
@@ -79,8 +78,8 @@ func (s *softDeadline) check() {
 	}
 }
 
-// count takes the result of the key at i, and returns it with the reason if the
-// key was not waited for. It is not called concurrently.
+// count counts the result of the key at i and returns it, with the reason if the key
+// was not waited for. It must not be called concurrently.
 func (s *softDeadline) count(i int, r partition.Result) partition.Result {
 	switch {
 	case r.Status.Answered():
@@ -95,8 +94,8 @@ func (s *softDeadline) count(i int, r partition.Result) partition.Result {
 	return r
 }
 
-// reason says when the lookup ended and with what. All keys share it: those that
-// are not waited for come last.
+// reason says when the lookup ended and with how many keys. All keys not waited for
+// share it: they come last.
 func (s *softDeadline) reason() error {
 	if s.err != nil {
 		return s.err
@@ -110,7 +109,7 @@ func (s *softDeadline) reason() error {
 	return s.err
 }
 
-// needed is the number of keys that are not optional.
+// needed returns the number of keys that are not optional.
 func (r *Request) needed() int {
 	n := len(r.Keys)
 	for i := range r.Keys {

@@ -21,11 +21,11 @@ import (
 
 const ms = time.Millisecond
 
-// never is later than every deadline of these tests.
+// never is later than every deadline in these tests.
 const never = time.Hour
 
-// schedule answers each key after a time of its own, whichever host is asked, by a
-// sub-query for each key.
+// schedule answers each key after a time of its own, whichever host is asked, with
+// one sub-query per key.
 func (f *fixture) schedule(t *testing.T, at map[string]time.Duration) *lookup.Service {
 	t.Helper()
 	f.reads = func(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
@@ -42,7 +42,7 @@ func (f *fixture) schedule(t *testing.T, at map[string]time.Duration) *lookup.Se
 	return f.single()
 }
 
-// ask runs a lookup of keys that are answered at these times.
+// ask runs a lookup whose keys are answered at the given times.
 func (f *fixture) ask(t *testing.T, at []time.Duration, req lookup.Request) (resp *lookup.Response, took time.Duration) {
 	t.Helper()
 	names, times := make([]string, len(at)), make(map[string]time.Duration, len(at))
@@ -194,8 +194,8 @@ func TestAStreamEndsAtItsSoftDeadlineToo(t *testing.T) {
 	})
 }
 
-// TestSoftDeadlineAgainstAReference holds random schedules against what the words
-// of the contract say, worked out from the times alone.
+// TestSoftDeadlineAgainstAReference compares random schedules with the contract,
+// which a reference computes from the times alone.
 func TestSoftDeadlineAgainstAReference(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
@@ -204,7 +204,7 @@ func TestSoftDeadlineAgainstAReference(t *testing.T) {
 		at, optional := make([]time.Duration, n), make([]bool, n)
 		countable := 0
 		for i := range at {
-			// No two events at one moment, whose order would be a matter of chance.
+			// No two events at the same time: their order would be random.
 			at[i] = time.Duration(1+rng.IntN(150))*ms + time.Duration(i+1)
 			optional[i] = rng.IntN(4) == 0
 			if !optional[i] {

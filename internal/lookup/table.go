@@ -10,10 +10,10 @@ import (
 	"github.com/qosproxy/qosproxy/internal/suggest"
 )
 
-// MaxName is how many bytes of a name are repeated in an error. No table has a longer one.
+// MaxName is how many bytes of a name an error repeats. No table has a longer name.
 const MaxName = 256
 
-// Clip shortens a name that a caller made up to so many bytes.
+// Clip shortens a name that a caller made up to at most so many bytes.
 func Clip(name string, most int) string {
 	if len(name) <= most {
 		return name
@@ -21,10 +21,10 @@ func Clip(name string, most int) string {
 	return strings.ToValidUTF8(name[:most], "") + "…"
 }
 
-// Table returns the table of that name with its definition of this moment. Names
-// are as Cassandra stores them, unquoted. The error is an *Error of kind
-// ErrUnknownTable when the cluster has no such table, ErrForbidden when the
-// configuration does not list it, ErrNotReady before the schema is known.
+// Table returns the table of that name with its current definition. Names are as Cassandra
+// stores them, unquoted. The error is an *Error of kind ErrUnknownTable when the cluster has no
+// such table, ErrForbidden when the configuration does not list it, ErrNotReady before the
+// schema is known.
 func (s *Service) Table(keyspace, name string) (*Table, error) {
 	tables := s.cfg.Schema()
 	if tables == nil {
@@ -45,8 +45,8 @@ func (s *Service) Table(keyspace, name string) (*Table, error) {
 	}, nil
 }
 
-// quorumOf returns how many of the local replicas of a table are a quorum; 1 where they are not
-// asked for one, or not known.
+// quorumOf returns the size of a quorum of the local replicas of a table; 1 where it is not
+// needed or the replicas are not known.
 func (s *Service) quorumOf(settings *Settings) int {
 	snapshot := s.cfg.Ring()
 	if !settings.QuorumReads || snapshot == nil {
@@ -59,8 +59,8 @@ func (s *Service) quorumOf(settings *Settings) int {
 	return len(placement.Local(0))/2 + 1
 }
 
-// Tables returns the tables that may be read and exist at this moment, in the
-// order of the configuration.
+// Tables returns the tables that may be read and currently exist, in the order of the
+// configuration.
 func (s *Service) Tables() []*Table {
 	var out []*Table
 	for _, settings := range s.served.Load().order {
@@ -71,9 +71,8 @@ func (s *Service) Tables() []*Table {
 	return out
 }
 
-// allowed returns the columns of a definition that the names permit: all of them
-// when there is no name. A permitted name that the table lacks is left out: the
-// column may be added later.
+// allowed returns the columns of t with these names; all columns when names is empty. It
+// ignores a name that the table lacks: the column may be added later.
 func allowed(t *schema.Table, names []string) []schema.Column {
 	if len(names) == 0 {
 		return t.Columns
@@ -87,10 +86,9 @@ func allowed(t *schema.Table, names []string) []schema.Column {
 	return columns
 }
 
-// Narrow returns the table as a client sees it that may read the named columns
-// only; no name means all that may be read of the table. Select then refuses any
-// other column with ErrForbidden, so that nobody learns which columns there are by
-// asking for them.
+// Narrow returns the table as seen by a client that may read only the named columns; no names
+// means all that may be read of the table. Select then refuses any other column with
+// ErrForbidden, so that a client cannot find out which columns exist.
 func (t *Table) Narrow(names []string) *Table {
 	narrow := *t
 	narrow.narrowed, narrow.only = true, names
@@ -109,10 +107,10 @@ func (t *Table) permits(name string) bool {
 		(len(t.only) == 0 || slices.Contains(t.only, name))
 }
 
-// Select resolves the columns a caller asks for, in the asked order: names of columns, or
-// writetime(name) and ttl(name) of those that tell it. No name means every column that may be
-// read. The error is an *Error of kind ErrInvalid or ErrForbidden that names the position, such
-// as columns[2].
+// Select resolves the columns that a caller asks for, in that order: names of columns, or
+// writetime(name) and ttl(name) where the column has them. No names means every column that may
+// be read. The error is an *Error of kind ErrInvalid or ErrForbidden that names the position,
+// such as columns[2].
 func (t *Table) Select(names []string) ([]schema.Column, error) {
 	if len(names) == 0 {
 		if len(t.Columns) == 0 {
@@ -151,7 +149,7 @@ func (t *Table) Select(names []string) ([]schema.Column, error) {
 	return columns, nil
 }
 
-// hint suggests a column that the caller may read, and no other.
+// hint suggests a similar name, only among columns that the caller may read.
 func (t *Table) hint(name string) string {
 	names := make([]string, len(t.Columns))
 	for i := range t.Columns {
@@ -160,7 +158,7 @@ func (t *Table) hint(name string) string {
 	return suggest.Hint(name, names)
 }
 
-// column returns a column that may be read; field is where it was named.
+// column returns a column that may be read; field names its place in the request, for errors.
 func (t *Table) column(field, name string) (schema.Column, error) {
 	shown := Clip(name, MaxName)
 	if t.narrowed && !t.permits(name) {

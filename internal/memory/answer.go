@@ -2,25 +2,25 @@ package memory
 
 import "time"
 
-// Answer is bytes on their way to a peer. Its methods are safe for concurrent use. A
-// nil Answer holds nothing.
+// Answer is an answer on its way to a peer. Its methods are safe for concurrent use. A nil Answer
+// holds nothing.
 type Answer struct {
 	peer  *Peer
 	bytes int64
 	began time.Time
 	abort func()
 
-	// The rest is behind the mutex of the budget.
+	// The fields below are guarded by the mutex of the budget.
 	links[Answer]
 	done, aborted bool
 }
 
-// Answer takes bytes that the peer is to receive. The error is an *Error: there is no
-// room, and no connection holds more than this one. Sent must be called once the bytes
-// are gone. A peer that does not take them in time has the sending ended by abort, which
-// may be nil for the end of its connection; without room the connection is closed, or the
-// sending ended if the connection cannot be. abort is called from any goroutine. A nil
-// Call takes nothing.
+// Answer reserves bytes for an answer that the peer is to receive. The error is an *Error: there
+// is no room and no connection holds more than this one, or the connection is closed. Sent must
+// be called once the bytes are written. If the peer does not receive them in time, abort ends the
+// sending; a nil abort has the connection closed instead. If others need the room, the connection
+// is closed or, where it cannot be, the sending is aborted. abort may be called from any
+// goroutine. A nil Call reserves nothing.
 func (c *Call) Answer(bytes int, abort func()) (*Answer, error) {
 	if c == nil {
 		return nil, nil
@@ -35,7 +35,7 @@ func (c *Call) Answer(bytes int, abort func()) (*Answer, error) {
 		return nil, &Error{Gone}
 	}
 	a := &Answer{peer: p, bytes: int64(bytes), began: time.Now(), abort: abort}
-	// One alone may take any amount, or it could never be sent.
+	// A call that is alone may take any amount, or a large answer could never be sent.
 	if b.most > 0 && b.used > c.used && !b.makeRoom(a.bytes, b.most, p, &after) {
 		b.evicted[Full]++
 		return nil, &Error{Full}
@@ -48,7 +48,7 @@ func (c *Call) Answer(bytes int, abort func()) (*Answer, error) {
 // node returns the links of an answer in the list of its peer.
 func (a *Answer) node() *links[Answer] { return &a.links }
 
-// Sent gives the bytes back. Only the first call counts.
+// Sent releases the bytes. Only the first call counts.
 func (a *Answer) Sent() {
 	if a == nil {
 		return
@@ -66,7 +66,7 @@ func (a *Answer) Sent() {
 	a.peer.take(-a.bytes)
 }
 
-// evict ends an answer that is not sent. The mutex is held.
+// evict gives up an answer that is not sent yet. The mutex is held.
 func (a *Answer) evict(why Reason, after *actions) {
 	p := a.peer
 	p.budget.evicted[why]++
@@ -81,9 +81,8 @@ func (a *Answer) evict(why Reason, after *actions) {
 	after.add(p.close)
 }
 
-// expire ends the sending of an answer that its peer has not taken in time, or else the
-// connection. What is left of an answer whose sending has ended counts on. The mutex is
-// held.
+// expire aborts an answer that its peer has not received in time, or closes the connection if it
+// has no abort. An aborted answer counts until Sent. The mutex is held.
 func (a *Answer) expire(after *actions) {
 	p := a.peer
 	if a.aborted {

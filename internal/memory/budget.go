@@ -1,7 +1,6 @@
-// Package memory decides who gives up bytes when the process has spent its memory
-// budget: the connection that holds the most, its newest call first. The budget
-// counts requests that are being received, expected answers of hosts, and answers
-// that their readers have not taken yet.
+// Package memory decides who gives up bytes when the process has spent its memory budget: the
+// connection that holds the most, its newest call first. The budget counts requests that are
+// being received, expected answers of hosts, and answers that their peers have not received yet.
 package memory
 
 import (
@@ -9,8 +8,8 @@ import (
 	"time"
 )
 
-// CallBytes is what a call takes besides its messages, in bytes: the goroutines and
-// buffers of its stream, as measured with a thousand calls that send nothing.
+// CallBytes is how many bytes a call takes besides its messages: the goroutines and buffers of
+// its stream, as measured with a thousand calls that send nothing.
 const CallBytes = 16 << 10
 
 // Budget is the bytes that a process may hold for its callers. It is safe for
@@ -19,33 +18,32 @@ type Budget struct {
 	mu    sync.Mutex
 	most  int64
 	used  int64
-	hosts int64 // of used, what answers of hosts are expected to take
+	hosts int64 // the part of used that Hold reserved
 	peers map[*Peer]struct{}
 
 	evicted [causes]int64
 }
 
-// New returns a budget of so many bytes; 0 or less counts and refuses nothing.
+// New returns a budget of so many bytes. One of 0 or less counts but refuses nothing.
 func New(most int64) *Budget {
 	return &Budget{most: most, peers: map[*Peer]struct{}{}}
 }
 
-// SetLimit changes the budget; 0 or less refuses nothing. What is held beyond a
-// smaller one stays until something more is asked for.
+// SetLimit changes the budget; 0 or less refuses nothing. What is held beyond a smaller one is
+// kept until more is asked for.
 func (b *Budget) SetLimit(most int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.most = most
 }
 
-// Usage is what a budget holds at a moment, in bytes.
+// Usage is what a budget holds at one moment, in bytes.
 type Usage struct {
-	// Used is all of it, and Hosts is how much of that answers of hosts are expected
-	// to take.
+	// Used is all of it, and Hosts the part that is reserved for answers of hosts.
 	Used, Hosts int64
-	// Limit is the budget; 0 or less is none.
+	// Limit is the budget; 0 or less means no limit.
 	Limit int64
-	// Evicted counts, by reason, the calls and answers that had to go.
+	// Evicted counts the calls and answers that were evicted or found no room, by reason.
 	Evicted map[Reason]int64
 }
 
@@ -60,10 +58,10 @@ func (b *Budget) Usage() Usage {
 	return u
 }
 
-// Hold takes bytes for the answers of hosts to one lookup, and reports whether
-// they are free below a share of the budget, from above 0 to 1. Connections that
-// hold more than is asked for give way. Nothing expected of hosts may take any amount
-// while there is no other, or a large answer could never be read.
+// Hold reserves bytes for the answers that a lookup expects from hosts, and reports whether it
+// could. They must fit below share of the budget, a fraction in (0, 1]; connections that hold
+// more than bytes are evicted to make room. While nothing else is reserved for hosts any amount
+// fits, or a large answer could never be read.
 func (b *Budget) Hold(bytes int64, share float64) bool {
 	var after actions
 	defer after.run()
@@ -77,7 +75,7 @@ func (b *Budget) Hold(bytes int64, share float64) bool {
 	return true
 }
 
-// Release gives back what Hold took.
+// Release releases what Hold reserved.
 func (b *Budget) Release(bytes int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,9 +83,9 @@ func (b *Budget) Release(bytes int64) {
 	b.used -= bytes
 }
 
-// makeRoom frees bytes below a limit, and reports whether they are free. Calls of
-// the heaviest connections go for it, as long as these are heavier than the one that
-// asks, which is nil for a lookup. The mutex is held.
+// makeRoom reports whether bytes fit below limit. To make them fit, it evicts calls and answers
+// of the heaviest connections, as long as these hold more than asking with the bytes; asking is
+// nil for a lookup. The mutex is held.
 func (b *Budget) makeRoom(bytes, limit int64, asking *Peer, after *actions) bool {
 	own := bytes
 	if asking != nil {
@@ -103,8 +101,8 @@ func (b *Budget) makeRoom(bytes, limit int64, asking *Peer, after *actions) bool
 	return true
 }
 
-// heaviest returns the connection that holds the most bytes of those that have
-// something to give up; nil if none has. The mutex is held.
+// heaviest returns the connection that holds the most bytes of those that have something to
+// evict; nil if there is none. The mutex is held.
 func (b *Budget) heaviest() *Peer {
 	var found *Peer
 	for p := range b.peers {
@@ -115,8 +113,8 @@ func (b *Budget) heaviest() *Peer {
 	return found
 }
 
-// Expire ends what peers have taken too long for: requests that began to arrive more
-// than receive ago, and answers that were ready more than send ago.
+// Expire ends requests that began to arrive more than receive ago and are incomplete, and answers
+// that were ready more than send ago and are not sent.
 func (b *Budget) Expire(receive, send time.Duration) {
 	var after actions
 	defer after.run()
@@ -136,7 +134,7 @@ func (b *Budget) Expire(receive, send time.Duration) {
 	}
 }
 
-// actions are what remains to be done once the mutex is free.
+// actions are callbacks to run once the mutex is free.
 type actions []func()
 
 func (a *actions) add(f func()) {

@@ -13,7 +13,7 @@ type linked[T any] interface {
 // one allocates nothing. The zero list is empty.
 type list[T any] struct{ oldest, newest *T }
 
-// push adds an element, the newest of all.
+// push adds an element as the newest.
 func push[T any, P linked[T]](l *list[T], e P) {
 	n := e.node()
 	n.older = l.newest
@@ -25,7 +25,7 @@ func push[T any, P linked[T]](l *list[T], e P) {
 	l.newest = e
 }
 
-// remove takes an element out that is in the list.
+// remove removes an element that is in the list.
 func remove[T any, P linked[T]](l *list[T], e P) {
 	n := e.node()
 	if n.older == nil {

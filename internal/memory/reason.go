@@ -6,12 +6,12 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
-// Reason is why a call or an answer had to go.
+// Reason is why a call or an answer was evicted or refused.
 type Reason int
 
 const (
-	// Full means that the budget was spent, and that this was the newest of the
-	// connection that held the most.
+	// Full means that the budget was spent, and that this was the newest of the connection that
+	// held the most.
 	Full Reason = iota
 	// Slow means that its peer took too long to send or to receive it.
 	Slow
@@ -52,7 +52,7 @@ func (e *Error) ClientReason() reasons.Reason {
 	return reasons.Memory
 }
 
-// Error says what the matter is and what to do.
+// Error says what is wrong and what to do.
 func (e *Error) Error() string {
 	switch e.Reason {
 	case Slow:

@@ -32,7 +32,7 @@ func benchQuery(keys int) *executor.SubQuery {
 	return q
 }
 
-// BenchmarkIdle is what the reader adds to a sub-query that need not wait.
+// BenchmarkIdle measures what the reader adds to a sub-query that need not wait.
 func BenchmarkIdle(b *testing.B) {
 	r, q, ctx := instant(b), benchQuery(25), b.Context()
 	b.ReportAllocs()
@@ -41,7 +41,7 @@ func BenchmarkIdle(b *testing.B) {
 	}
 }
 
-// BenchmarkSixteenCallers is what it takes for sixteen callers of one host.
+// BenchmarkSixteenCallers measures sixteen callers of one host.
 func BenchmarkSixteenCallers(b *testing.B) {
 	r := instant(b)
 	b.ReportAllocs()

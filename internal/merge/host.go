@@ -15,43 +15,42 @@ import (
 )
 
 const (
-	// straggler is after how long nobody waits for a read any more, in the time that reads of the
-	// table take at the host.
+	// A read is a straggler, for which nobody waits any more, once it has taken straggler times
+	// as long as reads of its table usually take at the host.
 	straggler = 4
-	// recentReads is how many of the last reads the quickest is one of, or one of twice as many.
+	// The quickest read is sought among the last recentReads to 2*recentReads reads.
 	recentReads = 64
-	// enoughKeys is how many keys that wait go at once. A statement then costs a node a tenth of
-	// what its keys do; where it costs less relative to them, fewer keys are enough:
-	// enoughStatements is how many times what a statement takes they take.
+	// enoughKeys is how many waiting keys are sent at once: a statement then costs a node a tenth
+	// of what its keys cost. Where a statement costs less relative to a key, fewer keys are
+	// enough: those that cost enoughStatements times as much as a statement.
 	enoughKeys, enoughStatements = 75, 10
-	// maxBytes is how many bytes of cells a shared statement should return at most: half of
-	// what a node is asked for at a time without pages, which are read one key after
-	// the other.
+	// maxBytes is how many bytes of cells a shared statement should return at most: half of what
+	// a node returns without pages. Pages are read one partition after the other.
 	maxBytes = 1 << 20
-	// raiseEvery is how often a read that took longer than a straggler raises what is usual: a
-	// pause of the host or the proxy settles many at once, and was one event.
+	// raiseEvery is the least time between two stragglers that raise the usual time of reads: a
+	// pause of the host or the proxy is one event, and settles many stragglers at once.
 	raiseEvery = 50 * time.Millisecond
-	// urgent is for how long after other work was asked of a host batch work goes there one
-	// statement at a time, whatever waits.
+	// urgent is how long batch work is sent to a host one statement at a time, however many keys
+	// wait, after other work was asked of it.
 	urgent = time.Second
 )
 
-// host is what one host has in-flight, and what waits for it.
+// host is the state of one host: the reads in-flight and the sub-queries that wait.
 type host struct {
 	reader *Reader
-	// sent and sentKeys are all statements and their keys.
+	// sent and sentKeys count all statements and their keys.
 	sent, sentKeys atomic.Int64
 
 	mu sync.Mutex
 	// inFlight are the reads that the host has not settled.
 	inFlight []*sending
-	// queue has what waits, in the order in which it was asked.
+	// queue holds the sub-queries that wait, in the order of their arrival.
 	queue []*waiter
-	// urgentUntil is until when batch work goes one statement at a time.
+	// urgentUntil is until when batch work is sent one statement at a time.
 	urgentUntil int64
-	// tables has what reads of a table are like, by keyspace and name.
+	// tables holds what reads of a table are like, by keyspace and name.
 	tables map[[2]string]usual
-	// alarm looks again when something in-flight is overdue, at alarmAt.
+	// alarm calls ring at alarmAt, when something is overdue.
 	alarm   *time.Timer
 	alarmAt int64
 }
@@ -60,7 +59,7 @@ func newHost(r *Reader) *host {
 	return &host{reader: r, tables: make(map[[2]string]usual)}
 }
 
-// idle reports whether nothing is in-flight.
+// idle reports whether nothing is in-flight or waits.
 func (h *host) idle() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,26 +71,28 @@ type waiter struct {
 	ctx      context.Context //nolint:containedctx // of one call of Read, which waits
 	query    *executor.SubQuery
 	priority identity.Priority
-	// until is when it waits no longer.
+	// until is when it is sent at the latest.
 	until int64
 
-	// wake receives once, when alone or shared is set and, for shared, its outcome.
+	// wake receives once: when alone is set, or when the shared read has stored its outcome.
 	wake   chan struct{}
 	alone  *sending
 	shared *shared
 
-	// The rest is of a participant. at are the positions of its keys in the shared read.
+	// The fields below are of participants. at holds the positions of their keys in the shared
+	// read.
 	at      []int32
 	gone    bool
 	results []partition.Result
 	err     error
 	bytes   int
-	// crowded is set when a key lacked room for which this participant is not to blame.
+	// crowded is set when keys of others left no room for a key of this participant.
 	crowded bool
 }
 
-// busy reports whether a read is in-flight that the sub-query could be a part of, and that is
-// neither a straggler nor, unless it is batch work, of the same lookup. The mutex is held.
+// busy reports whether a read is in-flight for which the sub-query should wait: one that it could
+// be a part of and that is no straggler. Reads of its own lookup count only for batch work. The
+// mutex is held.
 func (h *host) busy(q *executor.SubQuery, priority identity.Priority, now int64) bool {
 	return slices.ContainsFunc(h.inFlight, func(s *sending) bool {
 		own := s.query.Query == q.Query && priority != identity.Batch
@@ -99,16 +100,17 @@ func (h *host) busy(q *executor.SubQuery, priority identity.Priority, now int64)
 	})
 }
 
-// waits reports whether a sub-query has to wait if so many keys do, its own included. The mutex
+// waits reports whether a sub-query must wait while so many keys do, its own included. The mutex
 // is held.
 func (h *host) waits(q *executor.SubQuery, priority identity.Priority, keys int, now int64) bool {
 	whatever := priority == identity.Batch && now < h.urgentUntil
 	return (whatever || keys < h.enough(q.Query)) && h.busy(q, priority, now)
 }
 
-// until is when a sub-query that is asked now waits no longer: it waits here for as long as reads
-// wait at the host, which is what they take beyond the quickest. What the way there takes does not
-// count, since nobody makes it shorter by waiting. The mutex is held.
+// until returns when a sub-query that arrives now is sent at the latest. It waits here as long as
+// reads wait at the host, which is how much longer they take than the quickest. The way to the
+// host is part of both times and does not count: waiting does not make it shorter. The mutex is
+// held.
 func (h *host) until(q *executor.SubQuery, priority identity.Priority, now int64) int64 {
 	if priority == identity.Batch {
 		return math.MaxInt64
@@ -117,7 +119,8 @@ func (h *host) until(q *executor.SubQuery, priority identity.Priority, now int64
 	return now + max(int64(u.took)-u.quickest(), 0)
 }
 
-// enough is how many keys of a query go at once; 0, so that none waits, if its keys may be expensive.
+// enough returns how many waiting keys of a query are sent at once; 0, so that none waits, if its
+// keys may be expensive.
 func (h *host) enough(q *executor.Query) int {
 	switch c := h.reader.cfg.Costs(q); {
 	case c.KeyCost > 0:
@@ -130,7 +133,7 @@ func (h *host) enough(q *executor.Query) int {
 
 // dispatch sends what need not wait any longer. The mutex is held.
 func (h *host) dispatch(now int64) {
-	var held []*waiter // one of each kind
+	var held []*waiter // one of each statement and priority
 	for i := 0; i < len(h.queue); {
 		w := h.queue[i]
 		if slices.ContainsFunc(held, w.mayJoin) {
@@ -141,7 +144,7 @@ func (h *host) dispatch(now int64) {
 		case until > now && h.waits(w.query, w.priority, keys, now):
 			held = append(held, w)
 			i++
-		default: // those before it are held
+		default: // those before it stay in the queue
 			h.send(h.take(w), now)
 		}
 	}
@@ -153,8 +156,8 @@ func (w *waiter) mayJoin(other *waiter) bool {
 	return w.priority == other.priority && compatible(w.query, other.query)
 }
 
-// waiting is how many keys wait that may go together with a sub-query, its own included, and
-// until when at most. The mutex is held.
+// waiting returns how many waiting keys may be sent together with a sub-query, its own included,
+// and when they are sent at the latest. The mutex is held.
 func (h *host) waiting(with *waiter) (keys int, until int64) {
 	until = math.MaxInt64
 	for _, w := range h.queue {
@@ -166,8 +169,8 @@ func (h *host) waiting(with *waiter) (keys int, until int64) {
 	return keys, until
 }
 
-// take takes a sub-query out of the queue, and those that go with it: until they are enough. The
-// mutex is held.
+// take removes a sub-query from the queue, and others to be sent with it until their keys are
+// enough or would return too many bytes. The mutex is held.
 func (h *host) take(first *waiter) (parts []*waiter) {
 	keys, enough, most := 0, h.enough(first.query.Query), h.mostBytes(first.query.Query)
 	h.queue = slices.DeleteFunc(h.queue, func(w *waiter) bool {
@@ -194,7 +197,8 @@ func (h *host) send(parts []*waiter, now int64) {
 	w.wake <- struct{}{}
 }
 
-// setAlarm has the queue looked at when somebody waits no longer, or for a read no longer. The mutex is held.
+// setAlarm has ring called when the next sub-query has waited long enough or the next read
+// becomes a straggler. The mutex is held.
 func (h *host) setAlarm(now int64) {
 	if len(h.queue) == 0 {
 		return
@@ -217,7 +221,7 @@ func (h *host) setAlarm(now int64) {
 	h.alarmAt = next
 }
 
-// ring looks whether something is overdue.
+// ring is called by the alarm.
 func (h *host) ring() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -249,7 +253,7 @@ func (w *waiter) wait(h *host) ([]partition.Result, error) {
 	return w.alone.pass(w.ctx)
 }
 
-// withdraw takes a sub-query out of the queue, and reports whether it was there.
+// withdraw removes a sub-query from the queue, and reports whether it was there.
 func (h *host) withdraw(w *waiter) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -261,18 +265,18 @@ func (h *host) withdraw(w *waiter) bool {
 	return true
 }
 
-// usual is what the reads of a table are like at a host, as moving averages: how long they take,
-// in nanoseconds, and how many bytes a key has. Zero is not known.
+// usual describes the reads of a table at a host. took is how long they take, in nanoseconds, and
+// bytes how large the result of a key is; both are moving averages, 0 while unknown.
 type usual struct {
 	took, bytes float64
-	// raisableAt is from when on a straggler counts again.
+	// raisableAt is when a straggler may raise took again.
 	raisableAt int64
-	// reads are all so far; least is the shortest of the last of them, up to recentReads, and
-	// leastBefore that of as many before these.
+	// reads counts all reads. least is the shortest time of the last ones, up to recentReads, and
+	// leastBefore that of the recentReads before these.
 	reads, least, leastBefore int64
 }
 
-// quickest is how long the shortest of the recent reads took, in nanoseconds.
+// quickest returns how long the shortest of the recent reads took, in nanoseconds.
 func (u *usual) quickest() int64 {
 	if u.reads <= recentReads {
 		return u.least
@@ -280,8 +284,8 @@ func (u *usual) quickest() int64 {
 	return min(u.least, u.leastBefore)
 }
 
-// settled learns how long a read took that ends now. One that was a straggler counts as just
-// that, and once in raiseEvery.
+// settled learns from a read that ends now. A straggler counts as having taken just long enough
+// to be one, and once in raiseEvery.
 func (u *usual) settled(took, now int64) {
 	if u.reads%recentReads == 0 {
 		u.leastBefore, u.least = u.least, took
@@ -300,13 +304,13 @@ func (u *usual) settled(took, now int64) {
 
 func tableOf(q *executor.Query) [2]string { return [2]string{q.Table.Keyspace, q.Table.Name} }
 
-// mostBytes is how many keys a shared statement may have for the bytes that it returns. The
+// mostBytes returns how many keys a shared statement may have so that it returns maxBytes. The
 // mutex is held.
 func (h *host) mostBytes(q *executor.Query) int {
 	return int(maxBytes / max(h.tables[tableOf(q)].bytes, 1))
 }
 
-// learn moves an average.
+// learn moves an average towards x, or sets it to the first x.
 func learn(average *float64, x float64) {
 	if *average == 0 {
 		*average = x
@@ -314,8 +318,8 @@ func learn(average *float64, x float64) {
 	*average += gain * (x - *average)
 }
 
-// bytesOf is how many bytes a key has for the size of later statements. One that is too large is
-// as much as a statement may return, though none of it came.
+// bytesOf returns the size of a key from which the size of later statements is learned. A key
+// that is too large counts as maxBytes, though none of its rows came.
 func bytesOf(r *partition.Result) int {
 	if r.Status == partition.TooLarge && !errors.Is(r.Err, executor.ErrCrowded) {
 		return max(r.Bytes, maxBytes)

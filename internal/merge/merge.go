@@ -1,6 +1,6 @@
-// Package merge decides which sub-queries of different lookups go to a busy host as one
-// statement. While a host works on some like it, a sub-query waits for an answer of these or
-// for company, and goes together with what waits then.
+// Package merge decides which sub-queries of different lookups are sent to a busy host as one
+// statement. While a read like it is in-flight there, a sub-query waits for its end or until
+// enough keys wait, and is then sent together with what waits.
 package merge
 
 import (
@@ -20,34 +20,34 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// Config is what a Reader works with.
+// Config holds the dependencies of a Reader.
 type Config struct {
 	// Reader asks one host; required.
 	Reader executor.Reader
-	// Costs returns what a statement and a key of a query cost; without costs groups may have
-	// Keys, or keys may be expensive if that is 0. It is called often and by several goroutines;
-	// required.
+	// Costs returns what a statement and each key of a query cost. If both are 0 they are
+	// unknown; if Keys is 0 too, keys may be expensive, and nothing waits. It is called often and
+	// by several goroutines; required.
 	Costs func(*executor.Query) executor.GroupSize
-	// Ring returns the current snapshot, nil before the first. Hosts that it lacks are
+	// Ring returns the current snapshot, nil before the first. Idle hosts that it lacks are
 	// forgotten; a nil Ring forgets none.
 	Ring func() *ring.Ring
-	// Registerer gets the metrics; nil measures for nobody.
+	// Registerer registers the metrics; nil registers none.
 	Registerer prometheus.Registerer
-	// Incidents takes the panics of shared reads; nil only logs them.
+	// Incidents records the panics of shared reads; nil only logs them.
 	Incidents *incident.Log
 }
 
-// Reader is an executor.Reader that merges. It is safe for concurrent use.
+// Reader is an executor.Reader that merges sub-queries. It is safe for concurrent use.
 type Reader struct {
 	cfg     Config
 	begin   time.Time
 	metrics *metrics
-	// hosts are by id; the map is never changed, but replaced.
+	// hosts is by host id; the map is never changed, only replaced.
 	hosts atomic.Pointer[map[string]*host]
 	grow  sync.Mutex
 }
 
-// New returns a Reader. The error is that of the registerer.
+// New returns a Reader. The error is that of the Registerer.
 func New(cfg Config) (*Reader, error) {
 	r := &Reader{cfg: cfg, begin: time.Now()}
 	r.hosts.Store(&map[string]*host{})
@@ -58,25 +58,25 @@ func New(cfg Config) (*Reader, error) {
 	return r, r.metrics.register(cfg.Registerer)
 }
 
-// now is the time since the reader was made.
+// now returns the nanoseconds since the Reader was made.
 func (r *Reader) now() int64 { return int64(time.Since(r.begin)) }
 
 // Read implements executor.Reader.
 //
 // # Waiting
 //
-// A sub-query is passed on as it is, in this goroutine, unless its host has a read like it
-// in-flight: of the same statement and priority, of another lookup, and no straggler. Then it
-// waits until that is answered, until enough keys wait, or for as long as reads take beyond
-// the quickest of the last. Batch work waits for as long as such a read is in-flight, and however
-// many keys wait while other work is asked of the host. A sub-query whose ctx ends while it waits returns
-// executor.ErrUnsent, and its Settled is not called.
+// A sub-query is sent at once, in this goroutine, unless a read like it is in-flight at its host:
+// one of the same statement and priority, of another lookup, and no straggler. Then it waits
+// until there is none, until enough keys wait, or for as long as reads take beyond the quickest
+// recent one. Batch work also waits for reads of its own lookup, as long as there are any, and
+// however many keys wait while other work is asked of the host. If ctx ends while the sub-query
+// waits, Read returns executor.ErrUnsent and does not call Settled.
 //
 // # Sharing
 //
-// Equal keys are asked once. Each participant gets the results of its own keys, within its
-// own MaxBytes; an error or a panic reaches all of them. A participant whose ctx ends
-// returns at once. The shared read is cancelled when all of them have.
+// Equal keys are asked once. Each participant receives the results of its own keys, within its
+// own MaxBytes; an error or a panic reaches all of them. A participant whose ctx ends returns at
+// once. The shared read is cancelled once all of them have ended.
 func (r *Reader) Read(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
 	h, priority := r.host(q.Host), identity.FromContext(ctx).Priority
 	h.mu.Lock()
@@ -101,7 +101,7 @@ func (r *Reader) Read(ctx context.Context, q *executor.SubQuery) ([]partition.Re
 	return w.wait(h)
 }
 
-// readAlone asks the host without others.
+// readAlone sends a sub-query at once and unmerged.
 func (r *Reader) readAlone(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
 	h := r.host(q.Host)
 	h.mu.Lock()
@@ -110,7 +110,7 @@ func (r *Reader) readAlone(ctx context.Context, q *executor.SubQuery) ([]partiti
 	return s.pass(ctx)
 }
 
-// host returns the state of a host.
+// host returns the state of a host. Adding one forgets those that have left the ring.
 func (r *Reader) host(of ring.Host) *host {
 	if h := (*r.hosts.Load())[of.ID]; h != nil {
 		return h
@@ -140,18 +140,17 @@ func (r *Reader) ring() *ring.Ring {
 	return r.cfg.Ring()
 }
 
-// Queue is what waits for one host at one moment.
+// Queue is the state of one host at one moment, without queries that are Alone.
 type Queue struct {
-	// InFlight is how many statements are in-flight.
+	// InFlight is the number of statements in-flight.
 	InFlight int
-	// Waiting are the sub-queries that wait.
+	// Waiting is the number of sub-queries that wait.
 	Waiting int
-	// Sent are all statements that were sent since the reader knows the host, SentKeys their
-	// keys.
+	// Sent is the number of statements sent since the host is known, SentKeys that of their keys.
 	Sent, SentKeys int64
 }
 
-// Queue returns what waits for a host, by id; false when it was never asked.
+// Queue returns the state of the host with an id; false if it was never asked.
 func (r *Reader) Queue(id string) (Queue, bool) {
 	h := (*r.hosts.Load())[id]
 	if h == nil {

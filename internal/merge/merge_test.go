@@ -58,7 +58,7 @@ func answer(q *executor.SubQuery) []partition.Result {
 	return out
 }
 
-// node is a reader whose reads go on until the test says how each ends.
+// node is a Reader whose reads last until the test ends them.
 type node struct {
 	reads chan *nodeRead
 }
@@ -88,7 +88,7 @@ func (n *node) Read(ctx context.Context, q *executor.SubQuery) ([]partition.Resu
 	}
 }
 
-// next is the next read that the node was sent, and numbers its keys.
+// next returns the next read that the node was sent.
 func (n *node) next(t *testing.T) *nodeRead {
 	t.Helper()
 	synctest.Wait()
@@ -136,7 +136,7 @@ func costing(statement, key time.Duration) func(*executor.Query) executor.GroupS
 	}
 }
 
-// newBench has a statement take as long as a hundred keys, so that 75 are enough.
+// newBench has a statement cost as much as a hundred keys, so that 75 keys are enough.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	n := newNode()
@@ -145,8 +145,7 @@ func newBench(t *testing.T) *bench {
 	return &bench{t, r, n}
 }
 
-// newPrimed is newBench with a host of which two reads are known: one that took no time, and one
-// a second.
+// newPrimed is newBench after two reads of the host: one took no time, and one a second.
 func newPrimed(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t)
@@ -154,14 +153,14 @@ func newPrimed(t *testing.T) *bench {
 	return b
 }
 
-// prime has one read take no time and one a second, each of a key of so many bytes.
+// prime does two reads, of a key of so many bytes each: one takes no time, and one a second.
 func (b *bench) prime(bytes int) {
 	b.t.Helper()
 	b.takes(0, bytes)
 	b.takes(time.Second, bytes)
 }
 
-// takes has one read take so long, of a key of so many bytes.
+// takes does one read that takes so long, of a key of so many bytes.
 func (b *bench) takes(length time.Duration, bytes int) {
 	b.t.Helper()
 	c := b.ask(b.t.Context(), nil, 0)
@@ -174,12 +173,12 @@ func (b *bench) takes(length time.Duration, bytes int) {
 	<-c.done
 }
 
-// as is a context of a client of such a priority.
+// as returns a context of a client of that priority.
 func as(ctx context.Context, p identity.Priority) context.Context {
 	return identity.NewContext(ctx, &identity.Client{Priority: p})
 }
 
-// ask begins a Read of batch work, which waits for a single read.
+// ask begins a Read of batch work, which waits as long as one read like it is in-flight.
 func (b *bench) ask(ctx context.Context, change func(*executor.SubQuery), keys ...int) *call {
 	return b.askAs(as(ctx, identity.Batch), change, keys...)
 }
@@ -407,7 +406,7 @@ func TestNothingWaitsWhileKeysAreSlowAndTheirCostIsNotCertain(t *testing.T) {
 		r, err := New(Config{Reader: meter, Costs: meter.Costs})
 		require.NoError(t, err)
 		b := &bench{t, r, n}
-		for range 64 { // from which costs are first learned, of one size
+		for range 64 { // so many teach the first costs; they have one size
 			c := b.ask(t.Context(), nil, span(0, 25)...)
 			sent := n.next(t)
 			time.Sleep(20 * time.Millisecond)
@@ -447,8 +446,9 @@ func TestStatementsHaveAMostOfBytes(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsForLong is of hosts that do not answer: what waits goes after the second that reads
-// take beyond the quickest, batch work once the read it waits for takes four times that.
+// TestNobodyWaitsForLong has a host that does not answer. What waits is sent after a second, by
+// which reads take longer than the quickest; batch work once the read that it waits for has taken
+// four times that.
 func TestNobodyWaitsForLong(t *testing.T) {
 	for priority, wait := range map[identity.Priority]time.Duration{
 		identity.Interactive: time.Second, identity.Standard: time.Second, identity.Batch: 4 * time.Second,
@@ -532,7 +532,7 @@ func TestNothingWaitsBeforeAReadIsKnown(t *testing.T) {
 	})
 }
 
-// A pause, after which everything in-flight is settled, is one slow read and not forty.
+// A pause, after which everything in-flight is settled, counts as one slow read and not as forty.
 func TestAPauseRaisesTheUsualTimeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -710,8 +710,8 @@ func TestAPanicOfASingleReadFreesItsHost(t *testing.T) {
 	assert.Zero(t, got.InFlight)
 }
 
-// TestALostReadIsNoneThatTookLong has a connection break: each participant is told once, before it is
-// told that nothing is outstanding.
+// TestALostReadIsNoneThatTookLong has a connection break: Lost of each participant is called
+// once, before Settled, and the time of the read is not learned.
 func TestALostReadIsNoneThatTookLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newPrimed(t)

@@ -11,12 +11,12 @@ import (
 	"github.com/qosproxy/qosproxy/internal/executor"
 )
 
-// metrics are those of a Reader. It is a collector of what hosts have, so that hosts which
-// have left the ring leave no series behind.
+// metrics are the metrics of a Reader. They collect the state of its hosts, so that a host that
+// has left the ring leaves no series behind.
 type metrics struct {
 	reader *Reader
 	keys   *prometheus.HistogramVec
-	// tables are the series by keyspace and table; the map is never changed, but replaced.
+	// tables holds the series by keyspace and table; the map is never changed, only replaced.
 	tables atomic.Pointer[map[[2]string]prometheus.Observer]
 	grow   sync.Mutex
 }
@@ -45,7 +45,7 @@ func (m *metrics) register(to prometheus.Registerer) error {
 	return errors.Join(to.Register(m.keys), to.Register(m))
 }
 
-// observe takes a read of so many keys as it is sent.
+// observe records the number of keys of a read that is sent.
 func (m *metrics) observe(q *executor.Query, keys int) {
 	name := [2]string{q.Table.Keyspace, q.Table.Name}
 	o := (*m.tables.Load())[name]

@@ -9,20 +9,21 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// sending is one read as the host has it.
+// sending is one read as the host has it, single or shared.
 type sending struct {
 	host *host
-	// query is what the next reader is given; parts, or else told, is whom Settled is told, and
-	// toldLost whom Lost is.
+	// query is what the next Reader is given. Its Settled and Lost call those of parts or, for a
+	// single sub-query, told and toldLost.
 	query    executor.SubQuery
 	parts    []*waiter
 	told     func()
 	toldLost func()
 	priority identity.Priority
 
-	// sentAt is when it was sent, and overdueAt when it is a straggler.
+	// sentAt is when it was sent, and overdueAt when it becomes a straggler.
 	sentAt, overdueAt int64
-	// settled is set once the host has settled it, and lost before if it will not be answered.
+	// settled is set once the host has settled it, and before that lost if it will not be
+	// answered.
 	settled, lost bool
 }
 
@@ -35,11 +36,11 @@ func (h *host) start(q *executor.SubQuery, priority identity.Priority, now int64
 	return s
 }
 
-// pass sends a sub-query as it is.
+// pass sends a single sub-query.
 func (s *sending) pass(ctx context.Context) (results []partition.Result, err error) {
 	panics := true
 	defer func() {
-		if panics { // for whom it concerns, which is the caller alone
+		if panics { // the panic goes on to the caller
 			s.settle()
 		}
 	}()
@@ -61,7 +62,7 @@ func (s *sending) perform(ctx context.Context) ([]partition.Result, error) {
 	return results, err
 }
 
-// settle is the Settled of the read: what waits for it goes on.
+// settle is the Settled of the read. It sends what need not wait any longer.
 func (s *sending) settle() {
 	h := s.host
 	h.mu.Lock()
@@ -87,7 +88,7 @@ func (s *sending) settle() {
 	}
 }
 
-// lose is the Lost of the read.
+// lose is the Lost of the read, whose time is then not learned.
 func (s *sending) lose() {
 	s.host.mu.Lock()
 	s.lost = true
@@ -102,7 +103,7 @@ func (s *sending) lose() {
 	}
 }
 
-// end takes a read out of those in-flight. The mutex is held.
+// end removes a read from those in-flight. The mutex is held.
 func (h *host) end(s *sending) {
 	s.settled = true
 	if i := slices.Index(h.inFlight, s); i >= 0 {
@@ -110,7 +111,7 @@ func (h *host) end(s *sending) {
 	}
 }
 
-// recall ends a read that was to be sent and was not.
+// recall ends a read that start has counted and that is not sent.
 func (h *host) recall(s *sending) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -119,7 +120,7 @@ func (h *host) recall(s *sending) {
 	h.dispatch(now)
 }
 
-// answered takes note of how large the results are.
+// answered learns how large the results are.
 func (s *sending) answered(results []partition.Result) {
 	bytes := 0
 	for i := range results {

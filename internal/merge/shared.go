@@ -12,12 +12,12 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// errTooManyBytes is the error of a key that exceeds the limit of its participant alone.
+// errTooManyBytes is the error of a key whose rows alone exceed the MaxBytes of its participant.
 var errTooManyBytes = errors.New("the rows exceed the limit of bytes; read them in pages, or fewer columns")
 
-// compatible reports whether two sub-queries may be one: the same statement to the same host.
-// Snapshots must be the same as well, since a host may be asked at NODE_LOCAL only by the
-// snapshot that serves.
+// compatible reports whether two sub-queries can share a statement: the same one, to the same
+// host. Their snapshots must be the same as well, since only the snapshot that serves allows a
+// read at NODE_LOCAL.
 func compatible(a, b *executor.SubQuery) bool {
 	return a.Table == b.Table && a.Ring == b.Ring && a.Host.Addr == b.Host.Addr &&
 		a.Consistency == b.Consistency && a.Limit == b.Limit && a.Strict == b.Strict && a.Paged == b.Paged &&
@@ -37,7 +37,7 @@ type shared struct {
 	cancel context.CancelCauseFunc
 
 	mu sync.Mutex
-	// left is how many participants wait.
+	// left is the number of participants that wait.
 	left int
 }
 
@@ -88,7 +88,7 @@ func newShared(h *host, parts []*waiter, now int64) *shared {
 	return s
 }
 
-// run reads, and hands each participant its outcome.
+// run reads and gives each participant its outcome.
 func (s *shared) run() {
 	defer s.cancel(nil)
 	results, err := s.read()
@@ -102,14 +102,14 @@ func (s *shared) run() {
 		case err != nil:
 			w.results, w.err = nil, err
 		case len(results) != len(s.query.Keys):
-			w.results = nil // which says so
+			w.results = nil // the executor notices
 		}
-		w.gone = true // for what is early and comes late
+		w.gone = true // it ignores early results from now on
 		w.wake <- struct{}{}
 	}
 }
 
-// read asks the host. A panic is an *incident.Error, and settles the read.
+// read asks the host. A panic becomes an *incident.Error, and settles the read.
 func (s *shared) read() (results []partition.Result, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -123,8 +123,8 @@ func (s *shared) read() (results []partition.Result, err error) {
 // Receive implements executor.Early.
 func (s *shared) Receive(from int, results []partition.Result) { s.deliver(from, results, true) }
 
-// deliver stores the results of keys from a position on with each participant that waits,
-// the first of a key, and hands them on if they are early.
+// deliver stores the results of the keys from a position on with each participant that waits. The
+// first result of a key counts. Early ones are also passed on.
 func (s *shared) deliver(from int, results []partition.Result, early bool) {
 	for _, w := range s.parts {
 		s.mu.Lock()
@@ -139,8 +139,8 @@ func (s *shared) deliver(from int, results []partition.Result, early bool) {
 	}
 }
 
-// take stores results, and returns the spans of keys that had none, unless they are of no
-// use.
+// take stores those results that the participant lacks. It returns the spans of their positions;
+// nil if it has left or must read again alone.
 func (w *waiter) take(from int, results []partition.Result) (spans [][2]int) {
 	if w.gone {
 		return nil
@@ -163,7 +163,7 @@ func (w *waiter) take(from int, results []partition.Result) (spans [][2]int) {
 	return spans
 }
 
-// admit returns a result as the participant would have had it alone.
+// admit returns a result as the participant would have received it alone.
 func (w *waiter) admit(res partition.Result) partition.Result {
 	if res.Status == partition.TooLarge && errors.Is(res.Err, executor.ErrCrowded) {
 		w.crowded = true
@@ -176,23 +176,23 @@ func (w *waiter) admit(res partition.Result) partition.Result {
 	case res.Bytes > most && !w.query.Paged:
 		return partition.Unanswered(reasons.TooManyBytes, errTooManyBytes)
 	}
-	w.crowded = w.crowded || w.query.Paged // alone it has a smaller page
+	w.crowded = w.crowded || w.query.Paged // alone it gets a page that fits
 	return partition.Unanswered(reasons.AnswerFull, executor.ErrCrowded)
 }
 
-// outcome is what a participant returns. One whose keys lacked room beside those of others
-// reads by itself.
+// outcome returns the results of a participant. One whose keys lacked room beside those of others
+// reads again by itself.
 func (w *waiter) outcome(h *host) ([]partition.Result, error) {
 	if w.err != nil || w.results == nil || !w.crowded {
 		w.query.Shared = len(w.shared.query.Keys)
 		return w.results, w.err
 	}
 	alone := *w.query
-	alone.Settled, alone.Lost = func() {}, nil // which the shared read has told, or will
+	alone.Settled, alone.Lost = func() {}, nil // the shared read calls those
 	return h.reader.readAlone(w.ctx, &alone)
 }
 
-// leave ends the part of a participant.
+// leave removes a participant. The last one cancels the read.
 func (s *shared) leave(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

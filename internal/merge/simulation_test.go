@@ -21,7 +21,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// machine is some nodes on some cores, which work off statements first in, first out.
+// machine simulates nodes that share some cores, which work off statements first in, first out.
 type machine struct {
 	begin time.Time
 	mu    sync.Mutex
@@ -29,7 +29,7 @@ type machine struct {
 	rng   *rand.Rand
 	busy  time.Duration
 	sent  int
-	// straggler is asked for each statement whether it hangs, and for how long.
+	// straggler returns for how long a statement hangs; 0 for not at all.
 	straggler func(rng *rand.Rand) time.Duration
 }
 
@@ -37,8 +37,8 @@ func newMachine(cores int) *machine {
 	return &machine{begin: time.Now(), free: make([]time.Duration, cores), rng: rand.New(rand.NewPCG(3, 4))}
 }
 
-// What a statement and a key take of a core: those measured of small nodes, 0.25 ms and 0.03 ms;
-// and the network, each way.
+// The time that a statement and each key take of a core, 0.25 ms and 0.03 ms as measured on small
+// nodes, and the network takes each way.
 const (
 	statementTime = 250 * time.Microsecond
 	keyTime       = 30 * time.Microsecond
@@ -77,23 +77,23 @@ func (m *machine) Read(ctx context.Context, q *executor.SubQuery) ([]partition.R
 	}
 }
 
-// load is callers that ask one lookup after the other: of groups at different hosts.
+// load describes callers that make one lookup after the other, of groups at different hosts.
 type load struct {
 	machines       []*machine // of each host
 	callers, hosts int
 	groups, keys   int
 	lookups        int
-	// rate is how many lookups arrive a second in all, whatever becomes of others; 0 has
-	// each caller wait for its own.
+	// rate is how many lookups arrive a second in all, in an open loop; 0 is a closed loop, in
+	// which each caller waits for its own.
 	rate     float64
 	priority func(caller int) identity.Priority
 	// equal has all callers ask with the same priority.
 	equal bool
-	// alone bypasses the reader.
+	// alone keeps sub-queries from being merged.
 	alone bool
 }
 
-// outcome is the latencies of lookups by priority, ascending.
+// outcome is what a load showed: its latencies are by priority, ascending.
 type outcome struct {
 	took   map[identity.Priority][]time.Duration
 	second float64
@@ -198,7 +198,7 @@ func run(t *testing.T, l func() *load) (o *outcome) {
 	return o
 }
 
-// compare runs a load as the reader does it, and without the reader.
+// compare runs a load with merging and without.
 func compare(t *testing.T, l func() *load) (merged, alone *outcome) {
 	t.Helper()
 	with := func(bypass bool) *outcome {
@@ -215,8 +215,8 @@ func compare(t *testing.T, l func() *load) (merged, alone *outcome) {
 	return merged, alone
 }
 
-// long skips a simulation of many lookups under the race detector, which it takes seven times as
-// long with. Those of the other tests have the same goroutines.
+// long skips a simulation of many lookups under the race detector, with which it takes seven
+// times as long. The other tests run the same goroutines.
 func long(t *testing.T) {
 	t.Helper()
 	if underRace {
@@ -249,7 +249,7 @@ func TestALargeNode(t *testing.T) {
 
 func TestABusyMachine(t *testing.T) {
 	long(t)
-	// What is left of the CPU time.
+	// most is the share of the CPU time that merging leaves.
 	for callers, most := range map[int]float64{4: 0.99, 16: 0.88, 64: 0.85} {
 		t.Run(fmt.Sprint(callers, " callers"), func(t *testing.T) {
 			merged, alone := compare(t, func() *load {
@@ -284,7 +284,8 @@ func TestAStragglerHoldsUpNobody(t *testing.T) {
 			}
 			return 0
 		}
-		// Batch work waits for a single read, so that one would hold up all.
+		// Batch work waits as long as one read is in-flight, so that a straggler would hold up
+		// all.
 		return &load{machines: []*machine{m}, callers: 8, hosts: 1, groups: 1, keys: 10, lookups: 150, rate: 400,
 			priority: func(int) identity.Priority { return identity.Batch }}
 	})
@@ -313,7 +314,7 @@ func TestBatchWorkDelaysNobody(t *testing.T) {
 	p99 := func(o *outcome, p identity.Priority) time.Duration { return o.at(p, 0.99) }
 	t.Logf("interactive p99: alone %v, beside batch work %v, without priorities %v; one statement takes %v", p99(alone, identity.Interactive),
 		p99(with, identity.Interactive), p99(control, identity.Interactive), largest)
-	// It waits for one statement, whose time varies.
+	// It waits for one statement of batch work, whose time varies.
 	assert.Less(t, p99(with, identity.Interactive), p99(alone, identity.Interactive)+largest*3/2)
 	assert.Greater(t, control.at(identity.Interactive, 0.5), 2*with.at(identity.Interactive, 0.5))
 }

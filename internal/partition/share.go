@@ -6,19 +6,20 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// NoColumn stands for no column of a key.
+// NoColumn means that there is no such column of a key.
 const NoColumn = -1
 
-// Classes are keys by what they can share a statement with: those of one class can.
+// Classes partitions keys by which of them can share a statement: those of one class can.
 type Classes struct {
-	// Of is the class of each key, or nil when they are numbered as the classes are: one
-	// class of all keys, or one of each.
+	// Of is the class of each key. It is nil when there is only one class, or when each key is a
+	// class of its own and they have the same numbers.
 	Of []int32
-	// Sizes are the numbers of keys of the classes.
+	// Sizes is the number of keys of each class.
 	Sizes []int32
 }
 
-// Statements returns how many statements of at most size keys, at least 1, the classes take.
+// Statements returns how many statements the classes need, with at most size keys each; size is at
+// least 1.
 func (c Classes) Statements(size int) int {
 	n := 0
 	for _, keys := range c.Sizes {
@@ -27,12 +28,12 @@ func (c Classes) Statements(size int) int {
 	return n
 }
 
-// Share finds which of at least one keys of a table can share a statement of at most size
-// keys: those that agree in all columns that they name but one, whose type has one form for
-// each value. That is a column of the partition key; of full primary keys, which are one row
-// each, it may be a clustering column as well. Of several such columns it takes the one that
-// makes fewest statements, and returns it, counted in key order; NoColumn if no statement has
-// two keys. A key with a cursor shares with no other.
+// Share finds which keys of a table, at least one, can share a statement of at most size keys:
+// those that agree in all columns that they name except one, whose type must have only one
+// serialized form for each value. That column belongs to the partition key or, for full primary
+// keys, which are one row each, possibly to the clustering columns. Of several such columns, Share
+// takes the one that needs the fewest statements. It returns its position in key order, or NoColumn
+// if no statement has two keys. A key with a cursor shares with no other.
 func Share(table *schema.Table, keys []Key, size int) (column int, classes Classes) {
 	column, fewest := NoColumn, len(keys)
 	for i := range len(table.PartitionKey) + len(table.Clustering) {
@@ -55,8 +56,8 @@ func Share(table *schema.Table, keys []Key, size int) (column int, classes Class
 	return column, classes
 }
 
-// classify tells keys apart by all columns that they name but one. An empty value of that one
-// is alone if Cassandra takes it for null, which an IN may not have.
+// classify groups keys that agree in all columns that they name except one. A key with an empty
+// value of that column is alone if Cassandra takes empty for null, which an IN may not contain.
 func classify(table *schema.Table, keys []Key, column int, emptyIsNull bool) Classes {
 	width := len(table.PartitionKey) + len(table.Clustering)
 	restOf := func(k int) rest {
@@ -94,20 +95,20 @@ func classify(table *schema.Table, keys []Key, column int, emptyIsNull bool) Cla
 	return c
 }
 
-// rest is a key without one of its columns: the bytes of the partition key and of the
-// clustering values, those before that column and those behind it. Bytes decide, even of
-// types of which different bytes compare as equal: these are different keys. alone is not 0
-// for a key that shares with no other.
+// rest is a key without one of its columns: the bytes of the partition key and the clustering
+// values, before that column and after it. Keys are compared by bytes, even if different bytes are
+// equal values of the type: such keys are different. alone is nonzero for a key that shares with no
+// other.
 type rest struct {
 	before, behind, rows string
 	alone                int
 }
 
-// others returns the key without a column. The strings are the bytes of the key in place:
-// keys are immutable.
+// others returns the key without a column. The strings alias the bytes of the key, which is
+// immutable.
 func others(k Key, partitionKey, column int) rest {
 	switch {
-	case column >= len(k.components): // of which it has no value
+	case column >= len(k.components): // the key does not name it
 		return rest{before: inPlace(k.routing), rows: inPlace(k.clustering)}
 	case column >= partitionKey:
 		before, behind := without(k.clustering, k.components[partitionKey:], column-partitionKey, clusteringHeader)
@@ -115,17 +116,17 @@ func others(k Key, partitionKey, column int) rest {
 	case partitionKey == 1:
 		return rest{rows: inPlace(k.clustering)}
 	}
-	// Each component has its length before it and one byte behind it.
+	// Each component has its length before it and one byte after it.
 	before, behind := without(k.routing, k.components, column, compositeHeader)
 	return rest{before: before, behind: behind, rows: inPlace(k.clustering)}
 }
 
-// compositeHeader is what a component of a composite partition key takes besides its value,
-// in bytes.
+// compositeHeader is how many bytes a component of a composite partition key takes besides its
+// value.
 const compositeHeader = 2 + 1
 
-// without cuts one of several components out of their encoding, each of which takes header
-// bytes more than its value.
+// without cuts one component out of the encoding of several. In it, each takes header bytes more
+// than its value.
 func without(encoded []byte, components [][]byte, column, header int) (before, behind string) {
 	from := 0
 	for _, c := range components[:column] {
@@ -135,5 +136,5 @@ func without(encoded []byte, components [][]byte, column, header int) (before, b
 	return inPlace(encoded[:from]), inPlace(encoded[to:])
 }
 
-// inPlace returns bytes that never change as a string, without a copy.
+// inPlace returns b as a string without a copy. The bytes must never change.
 func inPlace(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -75,7 +75,7 @@ func TestShareOfRows(t *testing.T) {
 		"the same row of partitions":     {[][]string{{"a", "1", "x"}, {"b", "1", "x"}, {"c", "1", "x"}}, 0, nil, []int32{3}},
 		"the same prefix of partitions":  {[][]string{{"a", "1"}, {"b", "1"}}, 0, nil, []int32{2}},
 		"partitions beside their rows":   {[][]string{{"a"}, {"b"}, {"a", "1"}, {"b", "1"}, {"b", "1", "x"}}, 0, []int32{0, 0, 1, 1, 2}, []int32{2, 2, 1}},
-		// An IN has one limit for all rows of a partition, and they have many.
+		// An IN has one limit for all rows of a partition, and a prefix has many.
 		"prefixes of one partition":   {[][]string{{"a", "1"}, {"a", "2"}}, partition.NoColumn, nil, []int32{1, 1}},
 		"values that only look alike": {[][]string{{"a", "bc", "d"}, {"a", "b", "cd"}}, partition.NoColumn, nil, []int32{1, 1}},
 	} {

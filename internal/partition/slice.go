@@ -10,8 +10,8 @@ import (
 
 // Slice says which rows of a key are read, and in which order.
 type Slice struct {
-	// Restrictions are on the clustering columns behind those that the keys name, in
-	// clustering order, without a gap; a column with two bounds has two.
+	// Restrictions apply to the clustering columns after those that the keys name, in clustering
+	// order and without a gap. A column with two bounds has two.
 	Restrictions []Restriction
 	// Reverse reads the rows of a partition from the last to the first.
 	Reverse bool
@@ -19,18 +19,18 @@ type Slice struct {
 
 // Restriction restricts one clustering column.
 type Restriction struct {
-	// Column is the clustering column, counted in clustering order from 0.
+	// Column is the position of the clustering column, from 0 in clustering order.
 	Column int
 	// Operator says how the column compares with the values.
 	Operator Operator
-	// Values are CQL-serialized and not null: one, or with In one or more that differ.
+	// Values are CQL-serialized and not null: exactly one, or for In one or more distinct ones.
 	Values [][]byte
 }
 
 // Operator is how a clustering column is restricted.
 type Operator uint8
 
-// The operators, in CQL's order of the values of the column.
+// The operators. They compare values in CQL's order, even if the column is descending.
 const (
 	Equal Operator = iota
 	In
@@ -47,10 +47,10 @@ var operators = [...]struct{ word, cql string }{
 // Operators lists all operators, in the order of their values.
 var Operators = []Operator{Equal, In, Greater, GreaterOrEqual, Less, LessOrEqual}
 
-// String returns the operator as a request has it in JSON, such as gte.
+// String returns the operator as it is written in JSON requests, such as gte.
 func (o Operator) String() string { return operators[o].word }
 
-// CQL returns the operator and its place for the value, such as " >= ?".
+// CQL returns the operator with a placeholder for the value, such as " >= ?".
 func (o Operator) CQL() string { return operators[o].cql }
 
 // Range reports whether the operator bounds a range.
@@ -59,8 +59,8 @@ func (o Operator) Range() bool { return o >= Greater }
 // Lower reports whether the operator is a lower bound.
 func (o Operator) Lower() bool { return o == Greater || o == GreaterOrEqual }
 
-// Holds reports whether the operator holds between the value of a row and one that it is
-// compared with, by how the first compares: negative for less, 0 for equal.
+// Holds reports whether the operator holds between the value of a row and an operand, given how the
+// value compares with the operand: c is negative for less, 0 for equal, positive for greater.
 func (o Operator) Holds(c int) bool {
 	switch o {
 	case Greater:
@@ -76,7 +76,7 @@ func (o Operator) Holds(c int) bool {
 	}
 }
 
-// On returns the restrictions on one clustering column; none of a nil Slice.
+// On returns the restrictions on one clustering column. A nil Slice has none.
 func (s *Slice) On(column int) []Restriction {
 	var on []Restriction
 	if s != nil {
@@ -89,8 +89,8 @@ func (s *Slice) On(column int) []Restriction {
 	return on
 }
 
-// Each returns how many values of clustering columns a key is asked for: the product of
-// those of all In, 1 without, and math.MaxInt32 at most.
+// Each returns how many combinations of clustering values each key is asked for: the product of the
+// numbers of values of all In, at most math.MaxInt32. It is 1 without In.
 func (s *Slice) Each() int {
 	n := 1
 	if s != nil {
@@ -105,10 +105,10 @@ func (s *Slice) Each() int {
 	return n
 }
 
-// Reversed reports whether rows come from the last to the first; of a nil Slice they do not.
+// Reversed reports whether rows are read from the last to the first; false for a nil Slice.
 func (s *Slice) Reversed() bool { return s != nil && s.Reverse }
 
-// Shape returns the Shape of a query of which each key names at least prefix clustering columns;
+// Shape returns the Query.Shape of a query whose keys each name at least prefix clustering columns;
 // s may be nil.
 func (s *Slice) Shape(prefix int) string {
 	if s == nil && prefix == 0 {
@@ -130,8 +130,7 @@ func (s *Slice) Shape(prefix int) string {
 	return b.String()
 }
 
-// Same reports whether two slices, either of which may be nil, are of the same rows in the
-// same order.
+// Same reports whether two slices select the same rows in the same order. Either may be nil.
 func (s *Slice) Same(o *Slice) bool {
 	if s == o {
 		return true

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Products that do not fit into an int would pass every bound.
+// A product that overflows would pass every bound.
 func TestTheValuesOfASliceAreCountedWithoutOverflow(t *testing.T) {
 	for values, want := range map[int]int{1: 1, 10: 10_000, 215: 215 * 215 * 215 * 215, 216: math.MaxInt32, 60_000: math.MaxInt32, 1 << 16: math.MaxInt32} {
 		s := &Slice{}

@@ -22,7 +22,7 @@ func TestAReasonHasOneStatus(t *testing.T) {
 	err := errors.New("no")
 	for _, why := range reasons.All {
 		res := Unanswered(why, err)
-		if StatusOf(why) == Pending { // of requests alone
+		if StatusOf(why) == Pending { // only requests have it
 			why = reasons.Internal
 		}
 		assert.Equal(t, Result{Status: StatusOf(why), Reason: why, Err: err}, res)
@@ -32,11 +32,11 @@ func TestAReasonHasOneStatus(t *testing.T) {
 	assert.Equal(t, reasons.Internal, Unanswered(255, err).Reason)
 }
 
-// unanswered are the names of statuses that only Unanswered may set.
+// unanswered are the statuses that only Unanswered may set.
 var unanswered = []string{"TimedOut", "Unavailable", "Shed", "TooLarge", "Failed"}
 
-// setsStatus returns where a file sets the status of a result to one of unanswered by itself: in
-// a composite literal or by an assignment.
+// setsStatus returns where a file sets the status of a result to one of unanswered, in a composite
+// literal or by an assignment.
 func setsStatus(fset *token.FileSet, file *ast.File) (places []string) {
 	named := func(e ast.Expr) bool {
 		s, ok := e.(*ast.SelectorExpr)
@@ -62,12 +62,12 @@ func setsStatus(fset *token.FileSet, file *ast.File) (places []string) {
 	return places
 }
 
-// TestOnlyUnansweredMakesSuchResults holds that no code but that of tests and of this package makes
-// a result of a key that is not answered by other means, which could leave out the reason.
+// TestOnlyUnansweredMakesSuchResults verifies that only Unanswered makes results of keys that are
+// not answered, outside of tests and this package. Made otherwise, they could lack a reason.
 func TestOnlyUnansweredMakesSuchResults(t *testing.T) {
 	files := 0
 	require.NoError(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && d.Name() == "lab" { // which answers no client
+		if err == nil && d.IsDir() && d.Name() == "lab" { // it answers no client
 			return fs.SkipDir
 		}
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// statements is how many a plan takes when keys of one host and class share one.
+// statements counts the statements of a plan if keys of one host and class share one.
 func statements(p Plan, class []int32) int {
 	n := 0
 	for _, g := range p.Groups {
@@ -20,7 +20,7 @@ func statements(p Plan, class []int32) int {
 	return n
 }
 
-// TestKeysOfAClassStayTogether counts statements of 50 keys of so many tenants.
+// TestKeysOfAClassStayTogether counts statements for 50 keys of several tenants.
 func TestKeysOfAClassStayTogether(t *testing.T) {
 	for _, c := range []struct {
 		hosts, cap, tenants int

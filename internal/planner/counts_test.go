@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// balance prices hosts by what they were recently sent, as a caller that keeps
-// the load even should: a power of the share over the mean, within [1/2, 2].
+// balance prices hosts by what they were recently sent, as a caller should to keep the load
+// even: a power of the share over the mean, within [1/2, 2].
 type balance struct {
 	sent  []float64
 	price []float64
@@ -52,7 +52,7 @@ func (b *balance) add(p Plan) {
 	}
 }
 
-// counts are what many lookups on random rings come to.
+// counts summarizes many lookups on random rings.
 type counts struct {
 	groups  float64 // per lookup
 	largest float64 // largest group, mean over lookups
@@ -61,7 +61,7 @@ type counts struct {
 	near    float64 // share of keys asked of the first rack
 }
 
-// trial is a cluster of three racks at RF 3, and lookups that it gets.
+// trial is a cluster of three racks at RF 3, and the lookups that it gets.
 type trial struct {
 	hosts, vnodes, keys int
 	grouping            Grouping

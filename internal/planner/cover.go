@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// cover chooses hosts until every key has one: each time the host that adds most
-// keys for its price (Chvátal's greedy rule for weighted set cover), where keys
-// above the limit add nothing.
+// cover chooses hosts until each key is held by one: each time the host that adds the most
+// keys for its price (Chvátal's greedy rule for weighted set cover), where keys above the
+// limit add nothing.
 func (s *scratch) cover(limit int32) {
 	s.worth = slices.Grow(s.worth[:0], len(s.hosts))[:len(s.hosts)]
 	for i := range s.hosts {
@@ -36,19 +36,19 @@ func (s *scratch) cover(limit int32) {
 	}
 }
 
-// value sets what the slot is worth to the cover.
+// value sets how much the slot would add to the cover for its price.
 func (s *scratch) value(i, limit int32) {
 	s.worth[i] = rank(float64(min(s.need[i], limit)) * s.hosts[i].unit)
 }
 
-// ask gives the slot a group.
+// ask chooses the slot to get a group.
 func (s *scratch) ask(i int32) {
 	s.hosts[i].asked = true
 	s.asked = append(s.asked, i)
 	s.count(i)
 }
 
-// count counts the slot among the choices of its keys.
+// count adds the slot to the choices of each key that it holds.
 func (s *scratch) count(i int32) {
 	for w, x := range s.held(i) {
 		s.thrice[w] |= s.twice[w] & x
@@ -57,7 +57,7 @@ func (s *scratch) count(i int32) {
 	}
 }
 
-// prune takes back hosts that the later ones have made needless.
+// prune drops hosts that later ones have made redundant.
 func (s *scratch) prune() {
 	for n := 0; n < len(s.asked); {
 		i := s.asked[n]
@@ -76,10 +76,10 @@ func (s *scratch) prune() {
 	}
 }
 
-// spread chooses more hosts while those chosen could not hold all keys within the
-// limit, each time the one that helps most for its price. A key helped that has
-// but one choice counts 1, one of two choices a quarter, and any other a ninth: it
-// is keys without a choice that make groups large.
+// spread chooses more hosts while the chosen ones cannot hold all keys within the limit,
+// each time the one that helps most for its price. A key that it holds counts 1 if it has
+// one choice so far, a quarter if it has two, and a ninth if it has more: keys without a
+// choice make groups large.
 func (s *scratch) spread(limit int32) {
 	left := len(s.start) - 1 - len(s.unplaced) - int(limit)*len(s.asked)
 	for ; left > 0; left -= int(limit) {
@@ -102,7 +102,7 @@ func (s *scratch) spread(limit int32) {
 	}
 }
 
-// settle gives the keys that have but one chosen host to it; twice are those left.
+// settle assigns the keys with only one chosen host to it; twice are the keys left.
 func (s *scratch) settle() {
 	for i := range s.next {
 		s.next[i] = math.MaxUint64
@@ -118,9 +118,9 @@ func (s *scratch) settle() {
 	}
 }
 
-// together gives keys to hosts that have keys of the same class, and the others of a class
-// to as few hosts as can be: each time to the one that can take most of them for its price
-// within the limit.
+// together assigns keys to hosts that have keys of the same class already, and the other
+// keys of a class to as few hosts as possible: each time to the one that can take most of
+// them for its price within the limit.
 func (s *scratch) together(class []int32, limit int32) {
 	s.classes = grow(s.classes, len(s.start)*s.words)
 	for k, c := range class[:min(len(class), len(s.start)-1)] {
@@ -154,10 +154,10 @@ func (s *scratch) together(class []int32, limit int32) {
 	}
 }
 
-// class are the keys of a class.
+// class returns the keys of a class.
 func (s *scratch) class(c int32) set { return s.row(s.classes, c) }
 
-// take gives the slot those of some keys that are left and that it holds, up to the limit.
+// take assigns to the slot, up to the limit, those of keys that it holds and that are left.
 func (s *scratch) take(i int32, keys set, limit int32) {
 	group := s.group(i)
 	for w, x := range s.held(i) {
@@ -170,8 +170,8 @@ func (s *scratch) take(i int32, keys set, limit int32) {
 	}
 }
 
-// assign gives each key that is left to the host whose group costs least so far. It
-// leaves little to level.
+// assign gives each key that is left to the host whose group costs least so far, so that
+// little remains to level.
 func (s *scratch) assign() {
 	for w, x := range s.twice {
 		for ; x != 0; x &= x - 1 {

@@ -11,8 +11,7 @@ type Grouping uint8
 
 // The groupings a table can choose.
 const (
-	// Cover asks few hosts: a set cover weighted by price and limited by the
-	// cap.
+	// Cover asks few hosts: a set cover weighted by price and limited by the cap.
 	Cover Grouping = iota
 	// Owner asks the first replica of each key that is not avoided.
 	Owner
@@ -24,8 +23,8 @@ const (
 
 var groupingNames = []string{"cover", "owner", "range", "single"}
 
-// ParseGrouping returns the grouping of that name: cover, owner, range or
-// single. The error names the words to choose from.
+// ParseGrouping returns the grouping of that name: cover, owner, range or single. The error
+// lists these names.
 func ParseGrouping(s string) (Grouping, error) {
 	i := slices.Index(groupingNames, s)
 	if i < 0 {
@@ -34,7 +33,7 @@ func ParseGrouping(s string) (Grouping, error) {
 	return Grouping(i), nil
 }
 
-// String returns the word that ParseGrouping reads.
+// String returns the name that ParseGrouping reads.
 func (g Grouping) String() string {
 	if int(g) < len(groupingNames) {
 		return groupingNames[g]

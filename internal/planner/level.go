@@ -2,27 +2,28 @@ package planner
 
 import "math"
 
-// What the cap that the planner chooses rests on; DESIGN.md derives both.
+// The constants of the cap that the planner chooses; DESIGN.md derives them.
 const (
 	// smallestCap is the fixed cost of a sub-query, in keys: below it a group
 	// costs more by being split than by being large.
 	smallestCap = 6
-	// capPerKey makes the cap 10 at 50 keys and lets it grow with the root of
-	// the keys, so that groups and their size grow alike.
+	// capPerKey makes the cap 10 at 50 keys. The cap grows with the root of the keys, so
+	// that the number of groups and their size grow alike.
 	capPerKey = 2
-	// spareHosts leaves a third of the hosts to choose from, as many as may be avoided.
+	// spareHosts makes groups large enough to leave out a third of the hosts, as many as
+	// may be avoided.
 	spareHosts = 1.5
 )
 
-// shut is what seen says of a host that no search of level may enter: nothing can
-// leave it nor be won by looking.
+// shut is the value of host.seen for a host that level searches no more: no chain of moves
+// through it would gain anything.
 const shut = math.MaxInt32
 
-// limit is the cap in keys. The one that the planner chooses follows the number
-// of keys, but leaves each host no more than its part of them, where a host that
-// is dearer than most counts as the part of a host that lets it end with the others:
-// (smallestCap + part × each) × price is what (smallestCap + each) × usual is. Else
-// every lookup would ask it for a few keys, and wait for them.
+// limit returns the cap in keys. The planner's own choice follows the number of keys, but
+// is at least an even part of them for each host. A host that is more expensive than most
+// counts as the part of a host that lets it end with the others: (smallestCap + part ×
+// each) × price is (smallestCap + each) × usual. Otherwise every lookup would ask it for a
+// few keys, and wait for them.
 func (s *scratch) limit(asked, size int) int32 {
 	keys := len(s.start) - 1
 	switch {
@@ -37,7 +38,7 @@ func (s *scratch) limit(asked, size int) int32 {
 	for i := range s.hosts {
 		inverse += 1 / s.hosts[i].price
 	}
-	usual := float64(len(s.hosts)) / inverse // harmonic mean: an outlier above barely moves it
+	usual := float64(len(s.hosts)) / inverse // harmonic mean: an expensive outlier barely moves it
 	each := float64(keys) / float64(len(s.hosts))
 	hosts := 0.0
 	for i := range s.hosts {
@@ -47,7 +48,8 @@ func (s *scratch) limit(asked, size int) int32 {
 	even := math.Ceil(float64(keys)/max(hosts, 1) - 1e-9)
 	own := max(smallestCap, math.Ceil(math.Sqrt(capPerKey*float64(keys))), even)
 	if size > 0 {
-		// Smaller than this, every lookup would need every host, the busy and the late too.
+		// With smaller groups every lookup would need every host, busy and late ones
+		// included.
 		return int32(max(float64(size), min(own, math.Ceil(spareHosts*even))))
 	}
 	return int32(own)
@@ -67,9 +69,8 @@ func (s *scratch) relieve(limit int32) {
 	}
 }
 
-// widen gives a group to one more host: the one that could win most keys for its
-// price from the slots that the last search reached. It reports whether there is
-// one.
+// widen chooses one more host: the one that could take the most keys for its price from the
+// slots that the last search reached. It reports whether there is one.
 func (s *scratch) widen(limit int32) bool {
 	reached := grow(s.once, s.words)
 	for _, i := range s.queue {
@@ -95,13 +96,14 @@ func (s *scratch) widen(limit int32) bool {
 	return true
 }
 
-// level moves keys until the most expensive group, size × price, could not be cheaper,
-// nor the next one, and so on down: an optimal semi-matching (Harvey, Ladner,
-// Lovász, Tamir 2003), with prices. No group grows above the limit by it.
+// level moves keys until the most expensive group, by size × price, cannot be made cheaper,
+// nor the next one, and so on: an optimal semi-matching (Harvey, Ladner, Lovász, Tamir
+// 2003), with prices. No group grows above the limit by it, unless to relieve one that is
+// larger still.
 func (s *scratch) level(limit int32) {
 	for {
-		// The most expensive group that is not shut, and the least that any would
-		// cost with one key more.
+		// Find the most expensive group that is not shut, and the least that any would cost
+		// with one more key.
 		from, cost, least := int32(none), 0.0, math.Inf(1)
 		for _, i := range s.asked {
 			h := &s.hosts[i]
@@ -119,21 +121,21 @@ func (s *scratch) level(limit int32) {
 		if s.pass(from, max(limit, s.hosts[from].size-1), cost) {
 			continue
 		}
-		// All that was reached is as full as from: whoever is cheaper than from
-		// cannot gain by way of it either.
+		// No group that was reached can take a key and cost less than from. So a cheaper
+		// group gains nothing by passing keys to one of them.
 		for _, i := range s.queue {
 			s.hosts[i].seen = shut
 		}
 	}
 }
 
-// cost is that of the group with so many keys more.
+// cost returns size × price of the group if it had that many more keys.
 func (h *host) cost(more int32) float64 { return float64(h.size+more) * h.price }
 
-// pass searches, breadth first, a chain of moves that takes one key from the
-// group of from and adds one to a group that has then no more than most keys and
-// costs below a bound, those between exchanging one for another. It makes the
-// moves, or reports that there is no chain; queue holds the slots reached.
+// pass searches, breadth first, a chain of moves that takes one key from the group of from
+// and adds one to a group that then has at most most keys and costs less than below; each
+// group in between swaps one key for another. It makes the moves, or reports that there is
+// no chain; queue then holds the slots reached.
 func (s *scratch) pass(from, most int32, below float64) bool {
 	s.search++
 	s.hosts[from].seen = s.search

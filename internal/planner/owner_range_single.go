@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// owner groups the keys by the first of their candidates.
+// owner groups the keys by their first candidate.
 func (s *scratch) owner() {
 	for k := range int32(len(s.start) - 1) {
 		if slots := s.slots(k); len(slots) > 0 {
@@ -16,8 +16,8 @@ func (s *scratch) owner() {
 	s.collect()
 }
 
-// single makes each key a group of its own, at the host that costs least with
-// all that the plan asks of it already.
+// single makes each key a group of its own, at the candidate that costs least together with
+// what the plan asks of it already.
 func (s *scratch) single() {
 	for k := range int32(len(s.start) - 1) {
 		if i := s.cheapest(k); i != none {
@@ -28,9 +28,9 @@ func (s *scratch) single() {
 	}
 }
 
-// ranges makes the keys of one token range a group, at the host that costs least
-// with all that the plan asks of it already. Keys of one range that have no
-// candidate in common are parted.
+// ranges makes the keys of one token range a group, at the candidate of the first key that
+// costs least together with what the plan asks of it already. Keys that this host does not
+// hold form further groups.
 func (s *scratch) ranges(of []int32) {
 	known := int32(len(of))
 	s.queue = s.queue[:0]

@@ -7,70 +7,69 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// Input is what a plan is made from. Slices are read, never kept or changed.
+// Input is what Make plans from. Make neither changes nor keeps its slices.
 type Input struct {
-	// Replicas are the hosts that may be asked for each key, in ring order and
-	// each once. A key with none is left unplaced; an index outside [0, Hosts)
-	// is ignored.
+	// Replicas holds the hosts that may be asked for each key, in ring order and without
+	// duplicates. A key with none is left unplaced; an index outside [0, Hosts) is ignored.
 	Replicas [][]ring.HostIndex
-	// Ranges is the token range of each key, for Range; nil otherwise. A key
-	// beyond its end is a range of its own.
+	// Ranges holds the token range of each key, for the grouping Range; nil is allowed. A
+	// key beyond its end is a range of its own.
 	Ranges []int32
-	// Class tells keys apart, for Cover, by what they can share a statement with: keys of
-	// the same host and class can. A class is in [0, len(Replicas)); a key of another, or
-	// beyond the end, shares with none. Nil when all keys share.
+	// Class says, for Cover, which keys can share a statement: those of the same host and
+	// class. A class is in [0, len(Replicas)); a key of another, or beyond the end, shares
+	// with none. Nil means that all keys can share.
 	Class []int32
 	// Hosts is the number of hosts of the snapshot; every HostIndex is below it.
 	Hosts int
 	// Grouping is how keys become groups.
 	Grouping Grouping
-	// Cap is the largest group in keys, for Cover; 0 lets the planner choose. It
-	// yields when no assignment of the keys to their replicas respects it.
-	// Negative means no cap.
+	// Cap is the most keys in a group, for Cover; 0 lets the planner choose, and a negative
+	// value means no cap. It is exceeded only if no assignment of the keys to their
+	// replicas respects it.
 	Cap int
-	// Size is how many keys a group may have by what statements and keys cost, for
-	// Cover with a Cap of 0; 0 or less is not known. Groups are no smaller than leaves a
-	// third of the hosts to choose from, or than the number of keys alone would say.
+	// Size is the group size that suits the cost of statements and keys, for Cover with a
+	// Cap of 0; 0 or less means unknown. It becomes the cap, unless it is smaller than both
+	// the planner's own choice and a size that leaves a third of the hosts to choose from:
+	// then the lesser of these does.
 	Size int
-	// Price is what it costs to ask each host, relative to 1; nil is 1 for all,
-	// as is NaN. Only the ratios matter, and only within [MinPrice, MaxPrice].
+	// Price is the relative cost of asking each host; nil is 1 for all, and NaN counts as
+	// 1. Only ratios matter, and only within [MinPrice, MaxPrice].
 	Price []float64
-	// Avoid marks hosts that are not asked while a key has another replica; nil
-	// marks none.
-	Avoid []bool
-	// Near marks hosts of the local rack, preferred at like price; nil marks
+	// Avoid marks hosts that are asked only for keys without another replica; nil marks
 	// none.
+	Avoid []bool
+	// Near marks hosts of the local rack, preferred at a similar price; nil marks none.
 	Near []bool
-	// Seed rotates ties between equal hosts; give each lookup another.
+	// Seed decides ties between equal hosts; use another for each lookup.
 	Seed uint64
 }
 
-// The prices that are told apart; a price beyond them counts as the limit.
+// Prices below MinPrice or above MaxPrice count as that limit.
 const (
 	MinPrice = 1e-3
 	MaxPrice = 1e3
 )
 
-// nearFactor is what the price of a host in the local rack is multiplied with.
-// DESIGN.md has the counts of other values.
+// nearFactor multiplies the price of a host in the local rack. DESIGN.md has measurements
+// of other values.
 const nearFactor = 0.75
 
-// Group is the keys to ask of one host in one sub-query.
+// Group holds the keys to ask one host for in one sub-query.
 type Group struct {
-	// Host is whom to ask.
+	// Host is the host to ask.
 	Host ring.HostIndex
 	// Keys are indices into Input.Replicas, ascending.
 	Keys []int32
 }
 
-// Plan is the outcome of Make: every key of the input is in exactly one group
-// or in Unplaced.
+// Plan is the result of Make: every key of the input is in exactly one group or in
+// Unplaced.
 type Plan struct {
 	// Groups are the sub-queries to send, in no particular order; none is
 	// empty. With Cover and Owner no host has two.
 	Groups []Group
-	// Unplaced are the keys that no host can be asked for, ascending; nil when
-	// there are none.
+	// Unplaced holds the keys that no host can be asked for, ascending; nil if there are
+	// none.
 	Unplaced []int32
 }
 
@@ -85,26 +84,26 @@ type Plan struct {
 //
 //	Replicas: 0:[0 1 2]  1:[0 1 2]  2:[0 2 3]  3:[1 2 3]  4:[0 1 3]  5:[0 2 3]
 //
-// Index. Replicas that are avoided are struck from a key that has another.
+// Index. Avoided replicas are removed from keys that have another.
 //
-// Cover. Hosts 0 and 2 hold five keys each, hosts 1 and 3 four, 1 at the price of
-// two. No group may have more than two, so 0, 2 and 3 are worth the same and the
-// seed decides, say for 0. Key 3 is left, and 2 or 3 may have it: say 2.
+// Cover. Hosts 0 and 2 hold five keys each, hosts 1 and 3 four, host 1 at twice the price.
+// Keys above the cap add nothing, so hosts 0, 2 and 3 are worth the same; the seed picks
+// one, say 0. Key 3 is left, for host 2 or 3: say 2.
 //
-// Prune. Without host 0 nobody would hold key 4, without host 2 nobody key 3:
-// both stay.
+// Prune. Without host 0 no chosen host would hold key 4, without host 2 none key 3: both
+// stay.
 //
-// Spread. Six keys need three groups of two. Host 3 would give a second choice to
-// keys 3 and 4 and a third to 2 and 5, host 1 the like at twice the price: 3 it
-// is.
+// Spread. Six keys need three groups of two. Host 3 would give a second choice to keys 3
+// and 4 and a third to keys 2 and 5. Host 1 would do as much at twice the price, so host 3
+// is chosen.
 //
-// Assign. All keys have two choices or three; in their order, each goes where the
-// group so far costs least: 0 to host 0, 1 to 2, 2 to 3, 3 to 2, 4 to 0, 5 to 3.
+// Assign. Each key has two or three choices. In their order, each goes to the group that
+// costs least so far: 0 to host 0, 1 to 2, 2 to 3, 3 to 2, 4 to 0, 5 to 3.
 //
-// Relieve. No group is above the cap. If one were, its keys would be passed along
-// to a group with headroom, or else to one more host.
+// Relieve. No group is above the cap. Otherwise keys would be passed along to a group with
+// headroom, or else to one more host.
 //
-// Level. No key can move so that the most expensive group gets cheaper: done.
+// Level. No move of a key makes the most expensive group cheaper: done.
 //
 //	Groups: host 0: [0 4]  host 2: [1 3]  host 3: [2 5]
 func Make(in *Input) Plan {
@@ -133,7 +132,7 @@ func (s *scratch) make(in *Input) Plan {
 		}
 		s.assign()
 		s.relieve(limit)
-		if in.Class == nil { // levelling would part keys again
+		if in.Class == nil { // levelling would separate the keys of a class
 			s.level(limit)
 		}
 		s.collect()

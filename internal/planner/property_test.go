@@ -12,8 +12,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// drawInput draws any lookup: few hosts, so that caps are tight and avoidance
-// bites.
+// drawInput draws any lookup: few hosts, so that caps are tight and avoidance has an
+// effect.
 func drawInput(t *rapid.T) *Input {
 	n := rapid.IntRange(1, 9).Draw(t, "hosts")
 	host := rapid.Map(rapid.IntRange(0, n-1), func(i int) ring.HostIndex { return ring.HostIndex(i) })
@@ -40,7 +40,7 @@ func drawInput(t *rapid.T) *Input {
 	return in
 }
 
-// allowed are the replicas that a key may be asked of, by the letter of Input.
+// allowed returns the replicas that a key may be asked of, according to Input.
 func allowed(in *Input, key int) []ring.HostIndex {
 	var all, well []ring.HostIndex
 	for _, h := range in.Replicas[key] {
@@ -58,7 +58,7 @@ func allowed(in *Input, key int) []ring.HostIndex {
 	return all
 }
 
-// checkPlan holds a plan against what Make promises of every grouping.
+// checkPlan checks a plan for what Make promises of every grouping.
 func checkPlan(t require.TestingT, in *Input, p Plan) {
 	times := make([]int, len(in.Replicas))
 	asked := map[ring.HostIndex]bool{}
@@ -84,7 +84,7 @@ func checkPlan(t require.TestingT, in *Input, p Plan) {
 	}
 }
 
-// feasible is the slow reference of the cap: whether the keys can be assigned to
+// feasible is the slow reference of the cap: it reports whether the keys can be assigned to
 // those hosts so that none has more than limit, key by key with Kuhn's matching.
 func feasible(in *Input, limit int, on func(ring.HostIndex) bool) bool {
 	at := map[ring.HostIndex][]int{}
@@ -166,8 +166,8 @@ func TestGroupsAreLevel(t *testing.T) {
 	})
 }
 
-// cheaper reports whether one key could go to another asked host with room so
-// that the costlier of both groups gets cheaper.
+// cheaper reports whether one key could go to another asked host with headroom so that the
+// more expensive of both groups gets cheaper.
 func cheaper(in *Input, p Plan, limit int) bool {
 	price := func(h ring.HostIndex) float64 {
 		v := 1.0

@@ -8,46 +8,46 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// none is the slot of a host that no key needs.
+// none stands for no slot.
 const none = -1
 
-// host is what a plan knows of a host that holds some key of the lookup.
+// host is the state of a host that holds some key of the lookup.
 type host struct {
 	index ring.HostIndex
-	price float64 // within [MinPrice, MaxPrice], local rack included
-	tied  float64 // price, ties rotated by the seed
+	price float64 // within [MinPrice, MaxPrice], nearFactor included
+	tied  float64 // price, with ties decided by the seed
 	unit  float64 // 1 / tied
-	size  int32   // keys of its group
-	seen  int32   // last search that reached the host, or shut
-	via   int32   // search: the slot that a key comes from
-	asked bool    // has a group
+	size  int32   // keys in its group
+	seen  int32   // number of the last search that reached the host, or shut
+	via   int32   // search: the slot from which it gets a key
+	asked bool    // chosen to get a group
 }
 
-// group is keys[from:to] of scratch, from being the end of the group before.
+// group is a group of the plan: the scratch.keys from the end of the previous group to to.
 type group struct{ slot, to int32 }
 
-// scratch is the memory of one Make. Hosts are renumbered to slots, those that
-// hold some key of the lookup, so that no step pays for the rest of the cluster.
+// scratch is the working memory of one call of Make. Hosts that hold some key of the lookup
+// are numbered by slots, so that no step pays for the rest of the cluster.
 type scratch struct {
-	slot  []int32  // by HostIndex; 0 is none, else the slot is one less
+	slot  []int32  // by HostIndex: the slot plus one, 0 for none
 	hosts []host   // by slot
 	need  []int32  // by slot, cover: keys that the host holds and no asked host does
 	worth []uint64 // by slot, cover: rank of what a group would add for its price
 	next  []uint64 // by slot: rank of what the group costs with one more key
 
-	// By key. start is one longer: the slots of k are cand[start[k]:start[k+1]].
+	// The candidates of key k, as slots, are cand[start[k]:start[k+1]].
 	start []int32
 	cand  []int32
 
-	// Sets of keys, each of so many words.
+	// Sets of keys, each of length words.
 	words  int
 	holds  []uint64 // by slot: keys that the host may be asked for
 	groups []uint64 // by slot: keys that it is asked for
-	// classes are by class, where Input has any: its keys.
+	// classes is by class, if Input has any: its keys.
 	classes []uint64
-	once    set // keys that an asked host holds
-	twice   set // keys that two asked hosts hold
-	thrice  set // and three or more
+	once    set // keys that at least one asked host holds
+	twice   set // keys that at least two hold; later: keys left to assign
+	thrice  set // keys that at least three hold
 
 	asked  []int32 // slots with a group, in the order chosen
 	queue  []int32 // search: slots reached; ranges: keys by range
@@ -61,7 +61,7 @@ type scratch struct {
 
 var pool = sync.Pool{New: func() any { return new(scratch) }}
 
-// index reads the input: slots, prices, and who may be asked for which key.
+// index reads the input: it sets slots, prices, and which hosts may be asked for which key.
 func (s *scratch) index(in *Input) {
 	s.slot = grow(s.slot, max(in.Hosts, 0))
 	s.hosts, s.need, s.holds, s.asked, s.search = s.hosts[:0], s.need[:0], s.holds[:0], s.asked[:0], 0
@@ -73,8 +73,8 @@ func (s *scratch) index(in *Input) {
 	s.once, s.twice, s.thrice = grow(s.once, s.words), grow(s.twice, s.words), grow(s.thrice, s.words)
 }
 
-// candidates notes the replicas of each key that are not avoided, or all of them
-// when all are.
+// candidates records the replicas of each key that are not avoided, or all if all are
+// avoided.
 func (s *scratch) candidates(in *Input) {
 	slot, cand, holds := s.slot, s.cand, s.holds
 	for k, replicas := range in.Replicas {
@@ -130,15 +130,15 @@ func (s *scratch) prices(in *Input) {
 			p *= nearFactor
 		}
 		h.price = min(max(p, MinPrice), MaxPrice)
-		// A millionth decides only between prices that are equal by any measure.
+		// A millionth decides only between prices that are practically equal.
 		h.tied = h.price * (1 + 1e-6*random(in.Seed, uint64(h.index)))
 		h.unit = 1 / h.tied
 		s.next[i] = rank(h.tied)
 	}
 }
 
-// random is a number from 0 to 1 that the host has with this seed alone: the
-// finalizer of SplitMix64.
+// random returns a number from 0 to 1 that depends only on seed and host: the finalizer of
+// SplitMix64.
 func random(seed, h uint64) float64 {
 	x := seed ^ (h+1)*0xd6e8feb86659fd93
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -146,23 +146,23 @@ func random(seed, h uint64) float64 {
 	return float64((x^x>>31)>>11) / (1 << 53)
 }
 
-// slots are the hosts that may be asked for the key.
+// slots returns the candidates of the key.
 func (s *scratch) slots(k int32) []int32 { return s.cand[s.start[k]:s.start[k+1]] }
 
-// held are the keys that the host of the slot may be asked for.
+// held returns the keys that the host of the slot may be asked for.
 func (s *scratch) held(i int32) set { return s.row(s.holds, i) }
 
-// group are the keys that it is asked for.
+// group returns the keys that it is asked for.
 func (s *scratch) group(i int32) set { return s.row(s.groups, i) }
 
-// row is one set of several that are next to each other.
+// row returns one of several sets that are stored one after the other.
 func (s *scratch) row(of []uint64, i int32) set {
 	from := int(i) * s.words
 	return of[from : from+s.words]
 }
 
-// cheapest is the candidate of the key whose group would cost least with the key
-// in it; none if there is none.
+// cheapest returns the candidate of the key whose group would cost least with the key
+// added, or none.
 func (s *scratch) cheapest(k int32) int32 {
 	best, cost := int32(none), uint64(math.MaxUint64)
 	for _, i := range s.slots(k) {
@@ -173,23 +173,23 @@ func (s *scratch) cheapest(k int32) int32 {
 	return best
 }
 
-// add counts one key more in the group.
+// add counts one more key in the group.
 func (s *scratch) add(i int32) {
 	h := &s.hosts[i]
 	h.size++
 	s.next[i] = rank(float64(h.size+1) * h.tied)
 }
 
-// rank orders numbers that are not negative as they are, but is compared without
-// a branch: nothing could predict which of some hosts is the cheapest.
+// rank maps non-negative numbers to integers in the same order, which are compared without
+// a branch: nothing could predict which host is the cheapest.
 func rank(x float64) uint64 { return math.Float64bits(x) }
 
-// part makes the keys appended since the last part a group of the plan.
+// part makes the keys appended since the last call a group of the plan.
 func (s *scratch) part(i int32) {
 	s.parts = append(s.parts, group{i, int32(len(s.keys))})
 }
 
-// collect makes each group a part.
+// collect makes each group that has keys a part.
 func (s *scratch) collect() {
 	for i := range s.hosts {
 		if s.hosts[i].size > 0 {
@@ -199,7 +199,7 @@ func (s *scratch) collect() {
 	}
 }
 
-// plan copies the outcome: one array for all keys, one for the groups.
+// plan copies the result: one array for all keys, one for the groups.
 func (s *scratch) plan() Plan {
 	var p Plan
 	if len(s.unplaced) > 0 {

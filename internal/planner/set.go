@@ -2,7 +2,8 @@ package planner
 
 import "math/bits"
 
-// set is a set of keys, a bit for each. Sets of one Make have the same length.
+// set is a set of keys, one bit for each. All sets of one call of Make have the same
+// length.
 type set []uint64
 
 // put adds the key.
@@ -11,7 +12,7 @@ func (a set) put(key int32) { a[key>>6] |= 1 << (key & 63) }
 // has reports whether the key is in the set.
 func (a set) has(key int32) bool { return a[key>>6]>>(key&63)&1 != 0 }
 
-// move takes one key that is in b, too, from the set to another.
+// move moves one key of a that is also in b, if there is any, to another set.
 func (a set) move(b, to set) {
 	for w, x := range a {
 		if x &= b[w]; x != 0 {
@@ -23,7 +24,7 @@ func (a set) move(b, to set) {
 	}
 }
 
-// meets reports whether a key is in both sets.
+// meets reports whether some key is in both sets.
 func (a set) meets(b set) bool {
 	b = b[:len(a)]
 	for w, x := range a {
@@ -34,7 +35,7 @@ func (a set) meets(b set) bool {
 	return false
 }
 
-// within reports whether all keys are in the other set.
+// within reports whether all keys of a are in b.
 func (a set) within(b set) bool {
 	b = b[:len(a)]
 	for w, x := range a {
@@ -45,7 +46,7 @@ func (a set) within(b set) bool {
 	return true
 }
 
-// shared is how many keys are in both sets.
+// shared returns how many keys are in both sets.
 func (a set) shared(b set) int32 {
 	n := 0
 	b = b[:len(a)]
@@ -55,7 +56,7 @@ func (a set) shared(b set) int32 {
 	return int32(n)
 }
 
-// sharedWith is how many keys are in all three sets.
+// sharedWith returns how many keys are in all three sets.
 func (a set) sharedWith(b, c set) int32 {
 	n := 0
 	b, c = b[:len(a)], c[:len(a)]

@@ -8,13 +8,13 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// expirySlack is by how many seconds the remaining lives of two equal cells may differ: hosts
-// tell whole seconds, at two moments and by two clocks.
+// expirySlack is by how many seconds the remaining TTLs of two equal cells may differ: hosts
+// return whole seconds, at two moments and by two clocks.
 const expirySlack = 1
 
-// Compare returns the answer that several replicas give together, one result of each at
-// partition.OwnData, and Matched. With any other outcome the result means nothing. The results
-// are not changed; the answer shares their cells.
+// Compare returns the answer that several replicas give together, and Matched. answers has one
+// result of each replica at partition.OwnData, and at least one. With any other Outcome the
+// result means nothing. answers is not changed; the result shares its cells.
 //
 // Rows as they come for the columns id and name, and as they are returned:
 //
@@ -54,7 +54,7 @@ func Compare(answers []partition.Result, columns []schema.Column) (partition.Res
 			out.Bytes += len(cell)
 		}
 		for at := len(columns); at < len(row); at += 2 {
-			if row[at] == nil { // a cell that nobody has written cannot be there
+			if row[at] == nil { // a value always has a write time
 				return partition.Result{}, Mismatched
 			}
 		}
@@ -62,8 +62,8 @@ func Compare(answers []partition.Result, columns []schema.Column) (partition.Res
 	return out, Matched
 }
 
-// same reports whether two rows have the same cells, of which the first are values, written at
-// the same times and to expire at the same time.
+// same reports whether two rows have equal values, which are their first cells, equal write
+// times, and TTLs that end together.
 func same(a, b partition.Row, values int) bool {
 	if len(a) != len(b) {
 		return false
@@ -79,7 +79,7 @@ func same(a, b partition.Row, values int) bool {
 	return true
 }
 
-// together reports whether two cells with so many seconds left expire together.
+// together reports whether two cells with these TTLs, in seconds, expire together.
 func together(a, b []byte) bool {
 	if len(a) != 4 || len(b) != 4 {
 		return false

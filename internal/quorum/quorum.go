@@ -1,5 +1,5 @@
-// Package quorum decides what the answers of several replicas, each from its own disk, say
-// together: the answer that a read at LOCAL_QUORUM could give, or that they cannot tell. It is
+// Package quorum decides what the answers of a quorum of replicas, each from its own disk, say
+// together: the answer that a read at LOCAL_QUORUM could give, or that they do not show it. It is
 // pure: no I/O, no clock.
 package quorum
 
@@ -10,13 +10,14 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Outcome is what became of a key of a table whose quorum reads go to the replicas.
+// Outcome is how a key was read in a table whose quorum reads go to the replicas.
 type Outcome uint8
 
 // The outcomes. The key is answered by the replicas when it is Matched, and read through a
 // coordinator otherwise.
 const (
-	// None is the outcome of a key that was not to be read by its replicas, or has none yet.
+	// None is the outcome of a key that was not to be read by its replicas, or has no outcome
+	// yet.
 	None Outcome = iota
 	// Matched means that a quorum of replicas gave the same answer.
 	Matched
@@ -27,17 +28,17 @@ const (
 	Absent
 	// Size means that an answer was larger than the limits of a sub-query.
 	Size
-	// Columns means that CQL does not tell when some column was written, or which rows were
+	// Columns means that CQL does not show when some column was written, or which rows were
 	// deleted.
 	Columns
-	// Ring means that ownership is changing, or has changed a moment ago.
+	// Ring means that token ownership is changing, or has changed a moment ago.
 	Ring
 	// Refused means that a host cannot be made to answer from its own disk alone.
 	Refused
 	// Replicas means that fewer replicas than a quorum are known or have answered.
 	Replicas
-	// Share means that so many keys had to be read again that asking the replicas does not
-	// pay.
+	// Share means that so many keys of the table had to be read again that asking the replicas
+	// does not pay.
 	Share
 )
 
@@ -47,18 +48,18 @@ var names = [...]string{"", "matched", "mismatched", "fallback_absent", "fallbac
 // Outcomes lists every outcome but None, in the order of their values.
 var Outcomes = []Outcome{Matched, Mismatched, Absent, Size, Columns, Ring, Refused, Replicas, Share}
 
-// String returns the outcome as it is in metric labels and explanations; empty for None.
+// String returns the outcome as in metric labels and explanations; empty for None.
 func (o Outcome) String() string { return names[o] }
 
 // Asked reports whether replicas were asked for the key.
 func (o Outcome) Asked() bool { return Matched <= o && o <= Size }
 
-// Of returns how many of so many replicas are a quorum.
+// Of returns the size of a quorum of so many replicas.
 func Of(replicas int) int { return replicas/2 + 1 }
 
-// Comparable reports whether the replicas of a key can be compared by some columns of a table:
-// it has one row for each partition, and CQL tells when each of at least one regular column
-// was written. DESIGN.md has the reason for each exception.
+// Comparable reports whether the answers of replicas can be compared when columns of t are read:
+// the table has one row for each partition, at least one of the columns is regular, and CQL shows
+// when each regular one was written. DESIGN.md has the reason for each exception.
 func Comparable(t *schema.Table, columns []schema.Column) bool {
 	if len(t.Clustering) > 0 || t.View {
 		return false
@@ -88,7 +89,7 @@ func oneCell(t *cqltype.Type) bool {
 	}
 }
 
-// Comparables returns those of some columns by which Comparable can be true.
+// Comparables returns the columns with which Comparable can be true, in a new slice.
 func Comparables(columns []schema.Column) []schema.Column {
 	return slices.DeleteFunc(slices.Clone(columns), func(c schema.Column) bool {
 		return c.Kind != schema.PartitionKey && (c.Kind != schema.Regular || !oneCell(c.Type))

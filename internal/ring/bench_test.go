@@ -48,7 +48,7 @@ func BenchmarkToken(b *testing.B) {
 	}
 }
 
-// BenchmarkReadKey is what BenchmarkToken is held against: no hash of a key can
+// BenchmarkReadKey is the lower bound for BenchmarkToken: no hash of a key can
 // take less than reading its words.
 func BenchmarkReadKey(b *testing.B) {
 	const size = 1024
@@ -60,9 +60,9 @@ func BenchmarkReadKey(b *testing.B) {
 	require.Zero(b, sum)
 }
 
-// readKey joins the words of the key. It is not inlined, for the compiler keeps
-// all variables of a loop over B.Loop in memory, which makes reading slower than
-// hashing.
+// readKey joins the words of the key. It is not inlined, because the compiler
+// keeps all variables of a loop over B.Loop in memory, which makes reading slower
+// than hashing.
 //
 //go:noinline
 func readKey(key []byte) uint64 {
@@ -73,7 +73,7 @@ func readKey(key []byte) uint64 {
 	return sum
 }
 
-// BenchmarkReplicas is what a lookup of 50 keys asks of the ring.
+// BenchmarkReplicas measures what a lookup of 50 keys asks of the ring.
 func BenchmarkReplicas(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(fmt.Sprintf("50 keys on %d x %d", size[0], size[1]), func(b *testing.B) {
@@ -81,7 +81,7 @@ func BenchmarkReplicas(b *testing.B) {
 			require.NoError(b, err)
 			p, _ := r.Placement("ks")
 			random := rand.New(rand.NewPCG(3, 4))
-			// Other tokens each time, or the caches know the way.
+			// Other tokens each time, so that the CPU caches are cold.
 			tokens := make([]int64, 50*1000)
 			for i := range tokens {
 				tokens[i] = int64(random.Uint64())
@@ -107,7 +107,7 @@ func live() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkNew also reports what a snapshot keeps in memory.
+// BenchmarkNew also reports how much memory a snapshot keeps.
 func BenchmarkNew(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(fmt.Sprintf("%d x %d", size[0], size[1]), func(b *testing.B) {

@@ -10,7 +10,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// hostile reads a topology from arbitrary bytes. Names and tokens are drawn from
+// hostile makes a topology of arbitrary bytes. Names and tokens are drawn from
 // few values, so that duplicates, empty names and unknown datacenters are common.
 type hostile []byte
 

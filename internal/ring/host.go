@@ -46,7 +46,7 @@ type Topology struct {
 	Keyspaces map[string]Replication
 	// LocalDC is the datacenter whose replicas are asked; empty means all.
 	LocalDC string
-	// LaterDCs are the datacenters whose replicas are asked when those of LocalDC cannot be,
-	// in this order; nil for none. One that is not in the cluster has no replicas.
+	// LaterDCs are the datacenters to fail over to, in order, when no replica of LocalDC can be
+	// asked; may be nil. A datacenter that is not in the cluster has no replicas.
 	LaterDCs []string
 }

@@ -15,7 +15,7 @@ const (
 // Token returns the token of a partition by Cassandra's Murmur3Partitioner: the
 // first half of MurmurHash3_x64_128 with seed 0 over the routing key, with the
 // quirks of its org.apache.cassandra.utils.MurmurHash. An empty key, which no
-// partition has, gets the minimum token; a hash of that value becomes the
+// partition has, gets the minimum token. A hash equal to the minimum becomes the
 // maximum, so that every partition lies above the minimum.
 func Token(routingKey []byte) int64 {
 	if len(routingKey) == 0 {
@@ -27,7 +27,7 @@ func Token(routingKey []byte) int64 {
 	return math.MaxInt64
 }
 
-// murmur3 is the first 64 of the 128 bits.
+// murmur3 returns the first 64 of the 128 bits.
 func murmur3(key []byte) uint64 {
 	var h1, h2 uint64
 	tail := key
@@ -53,9 +53,10 @@ func murmur3(key []byte) uint64 {
 	return avalanche(h1) + avalanche(h2)
 }
 
-// signedWord joins up to eight bytes of the tail. Cassandra widens them as the
-// signed bytes of Java, so each byte of 0x80 and above flips all bytes over it;
-// the published algorithm does not, and its libraries get those keys wrong.
+// signedWord combines up to eight bytes of the tail, lowest first. Cassandra
+// widens them as signed bytes of Java, so a byte of 0x80 or above flips all bits
+// above it. The published algorithm does not, so its libraries get the tokens of
+// such keys wrong.
 func signedWord(b []byte) uint64 {
 	var w uint64
 	for i, c := range b {

@@ -33,8 +33,8 @@ func TestTokenDoesNotAllocate(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(100, func() { ring.Token(key) }))
 }
 
-// slowToken is MurmurHash.hash3_x64_128 in the words of its Java source, byte by
-// byte, to compare with.
+// slowToken transcribes MurmurHash.hash3_x64_128 from its Java source, byte by
+// byte, for comparison.
 func slowToken(key []byte) int64 {
 	const c1, c2 = -0x783c846eeebdac2b, 0x4cf5ad432745937f
 	rotl := func(v int64, n int) int64 { return v<<n | int64(uint64(v)>>(64-n)) }

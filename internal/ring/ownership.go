@@ -3,7 +3,7 @@ package ring
 import "math"
 
 // Ownership returns the share of the token space that each host owns, by
-// HostIndex, whatever the keyspace. The shares sum to 1.
+// HostIndex, regardless of keyspaces. The shares sum to 1.
 func (r *Ring) Ownership() []float64 {
 	shares := make([]float64, len(r.hosts))
 	for i, h := range r.table.owners {
@@ -37,7 +37,7 @@ func (p *Placement) Primary() []float64 {
 }
 
 // Balance is how evenly data is spread over hosts, relative to their mean: 1 is
-// the even share, 1.25 a quarter more. The zero Balance is that of no data.
+// the even share, 1.25 is 25 % more. The zero Balance means no data.
 type Balance struct {
 	// Min and Max are the smallest and the largest share.
 	Min, Max float64
@@ -46,7 +46,7 @@ type Balance struct {
 }
 
 // Balance returns how evenly the replicas within a datacenter are spread over its
-// hosts that own tokens; within the cluster, when dc is empty.
+// hosts that own tokens. An empty dc means the whole cluster.
 func (p *Placement) Balance(dc string) Balance {
 	var shares []float64
 	for i, share := range p.Ownership() {
@@ -57,7 +57,7 @@ func (p *Placement) Balance(dc string) Balance {
 	return balance(shares)
 }
 
-// balance relates shares to their mean.
+// balance returns the Balance of shares.
 func balance(shares []float64) Balance {
 	sum := 0.0
 	for _, s := range shares {

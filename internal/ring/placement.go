@@ -6,15 +6,14 @@ import (
 	"slices"
 )
 
-// Placement is where the replicas of a replication lie. Keyspaces of equal
-// replication share one. It is immutable and safe for concurrent use.
+// Placement maps tokens to their replicas under one replication. Keyspaces of equal replication
+// share one. It is immutable and safe for concurrent use.
 type Placement struct {
 	table *tokenTable
 	hosts []Host
-	// all and local are the replicas of each range; the same slice when every
-	// replica is local.
+	// all and local are the replicas of each range; the same slice when every replica is local.
 	all, local []span
-	// later are those of each range in each of Ring.LaterDCs.
+	// later are the replicas of each range, for each datacenter of Ring.LaterDCs.
 	later [][]span
 	sets  []HostIndex
 }
@@ -35,8 +34,8 @@ type TokenRange struct {
 // Len returns the number of token ranges: one for each token of the ring.
 func (p *Placement) Len() int { return len(p.all) }
 
-// Range returns the index of the range that holds a token, from 0 to Len()-1, in
-// ascending order of the tokens at their ends.
+// Range returns the index of the range that contains a token, from 0 to Len()-1. Ranges are
+// numbered in ascending order of their End.
 func (p *Placement) Range(token int64) int32 { return p.table.search(token) }
 
 // Replicas returns all replicas of a token in ring order, as nodetool
@@ -52,11 +51,11 @@ func (p *Placement) Local(token int64) []HostIndex {
 	return p.set(p.local[p.table.search(token)])
 }
 
-// LocalAt returns what Local does for any token of the range with that index.
+// LocalAt returns Local for the tokens of the range with the given index.
 func (p *Placement) LocalAt(index int32) []HostIndex { return p.set(p.local[index]) }
 
-// LaterAt returns the replicas of the range with that index in a datacenter of
-// Ring.LaterDCs, by its position there: in ring order, none when the replication leaves the
+// LaterAt returns the replicas of the range with the given index in one datacenter, given by its
+// position in Ring.LaterDCs. They are in ring order; there are none when the replication leaves the
 // datacenter out. The caller must not modify them.
 func (p *Placement) LaterAt(index int32, datacenter int) []HostIndex {
 	return p.set(p.later[datacenter][index])
@@ -76,7 +75,7 @@ func (p *Placement) Ranges() iter.Seq[TokenRange] {
 // set returns the hosts of a span, with no capacity to append into.
 func (p *Placement) set(s span) []HostIndex { return p.sets[s.from:s.to:s.to] }
 
-// newPlacement places every range.
+// newPlacement places every range. Its only error is ErrTooManyTokens.
 func newPlacement(r *Ring, s strategy) (*Placement, error) {
 	p := &Placement{table: r.table, hosts: r.hosts, all: make([]span, len(r.table.tokens))}
 	b := setBuilder{known: make(map[uint64]span)}
@@ -116,15 +115,14 @@ func newPlacement(r *Ring, s strategy) (*Placement, error) {
 	return p, nil
 }
 
-// setBuilder keeps equal lists of hosts once: 256 vnodes on 3 hosts are 768 ranges
-// but 6 lists.
+// setBuilder stores equal lists of hosts once: 256 vnodes on 3 hosts are 768 ranges but 6 lists.
 type setBuilder struct {
 	sets  []HostIndex
 	known map[uint64]span // by hash
 }
 
-// add returns where a list is kept. Of two lists with the same hash, which are
-// too rare to matter, only the later is found again.
+// add returns where a list is stored. Of two lists with the same hash only the later is found
+// again, which is too rare to matter.
 func (b *setBuilder) add(set []HostIndex) span {
 	hash := uint64(14695981039346656037)
 	for _, h := range set { // FNV-1a

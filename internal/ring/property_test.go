@@ -50,7 +50,7 @@ func drawTopology(t *rapid.T) ring.Topology {
 	return topology
 }
 
-// check fails unless every placement of the ring keeps the rules of its strategy.
+// check fails unless every placement of the ring obeys the rules of its strategy.
 func check(t require.TestingT, r *ring.Ring) {
 	for _, keyspace := range r.Keyspaces() {
 		p, ok := r.Placement(keyspace)
@@ -123,7 +123,8 @@ func checkReplicas(t require.TestingT, r *ring.Ring, replication ring.Replicatio
 	}
 }
 
-// checkLocal fails unless local is what of all lies in the local datacenter.
+// checkLocal fails unless local are the hosts of all that lie in the local
+// datacenter.
 func checkLocal(t require.TestingT, r *ring.Ring, all, local []ring.HostIndex) {
 	want := slices.DeleteFunc(slices.Clone(all), func(i ring.HostIndex) bool {
 		return r.LocalDC() != "" && r.Host(i).DC != r.LocalDC()
@@ -156,7 +157,8 @@ func TestARangeHoldsTheTokensUpToItsEnd(t *testing.T) {
 			ends = append(ends, rg.End)
 		}
 		for _, edge := range append(slices.Clone(ends), rapid.SliceOf(rapid.Int64()).Draw(t, "probes")...) {
-			// At the extremes one of the neighbours wraps around, which is as good.
+			// At the extremes one of the neighbours wraps around, which is
+			// harmless.
 			for _, token := range []int64{edge - 1, edge, edge + 1, math.MinInt64, math.MaxInt64} {
 				want := slices.IndexFunc(ends, func(end int64) bool { return end >= token })
 				require.EqualValues(t, max(0, want), p.Range(token), "token %d in %v", token, ends)

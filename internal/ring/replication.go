@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// The replication strategies that have a meaning here. EverywhereStrategy is
-// not in Apache Cassandra but in distributions of it.
+// The replication strategies that New knows. EverywhereStrategy is not in Apache
+// Cassandra but in distributions of it.
 const (
 	// SimpleStrategy places replicas on the next distinct hosts of the ring.
 	SimpleStrategy = "SimpleStrategy"
@@ -35,9 +35,9 @@ var (
 )
 
 // ParseReplication reads the replication column of system_schema.keyspaces. It
-// always returns a usable value: what is wrong with the option is kept in Err
-// (ErrReplicationOption or ErrTransient), so that one odd keyspace does not cost
-// the ring. Strategies it does not know are left for New to refuse.
+// always returns a usable value: an error (ErrReplicationOption or ErrTransient)
+// is kept in Err, so that one invalid keyspace does not prevent a ring.
+// Strategies it does not know are left for New to refuse.
 func ParseReplication(option map[string]string) Replication {
 	class := option["class"]
 	r := Replication{Strategy: class[strings.LastIndexByte(class, '.')+1:]}
@@ -80,9 +80,9 @@ func parseFactor(name, s string) (int, error) {
 // Equal reports whether both replications place every key alike.
 func (r Replication) Equal(o Replication) bool { return r.String() == o.String() }
 
-// String returns the replication as CQL writes it, such as
-// {'class': 'SimpleStrategy', 'replication_factor': '3'}, with what is wrong with
-// it behind. Replications with the same string place every key alike.
+// String returns the replication as CQL writes it, such as {'class':
+// 'SimpleStrategy', 'replication_factor': '3'}, followed by its Err if there is
+// one. Replications with the same string place every key alike.
 func (r Replication) String() string {
 	var b strings.Builder
 	add := func(name, value string) {

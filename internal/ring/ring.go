@@ -47,10 +47,9 @@ type keyspace struct {
 	err         error
 }
 
-// New builds the snapshot of a topology, which it copies. It returns one of the
-// errors above and no ring when the topology is not that of a whole cluster; the
-// caller is expected to keep the ring it has. A keyspace that cannot be placed
-// fails alone, see PlacementError.
+// New builds the snapshot of a topology, which it copies. It returns one of the errors above and no
+// ring when the topology is incomplete or contradicts itself; the caller is expected to keep the
+// ring it has. A keyspace that cannot be placed fails alone, see PlacementError.
 func New(t Topology) (*Ring, error) {
 	hosts, byID, err := sortHosts(t.Hosts)
 	if err != nil {
@@ -75,7 +74,7 @@ func New(t Topology) (*Ring, error) {
 	return r, nil
 }
 
-// sortHosts copies the hosts in the order of HostIndex.
+// sortHosts copies the hosts into the order of HostIndex, and checks them.
 func sortHosts(in []Host) ([]Host, map[string]HostIndex, error) {
 	hosts := slices.Clone(in)
 	slices.SortFunc(hosts, compareHosts)
@@ -125,8 +124,8 @@ func compareAddrs(a, b string) int {
 	}
 }
 
-// place fills keyspaces. Most keyspaces of a cluster have one of a few
-// replications, each of which is placed once.
+// place fills r.keyspaces. Each distinct replication is placed once: most keyspaces of a cluster
+// share a few.
 func (r *Ring) place(replications map[string]Replication) {
 	placed := make(map[string]keyspace)
 	for name, replication := range replications {
@@ -178,8 +177,8 @@ func (r *Ring) Len() int { return len(r.hosts) }
 // LocalDC returns the datacenter whose replicas are asked; empty means all.
 func (r *Ring) LocalDC() string { return r.localDC }
 
-// LaterDCs returns the datacenters whose replicas are asked when those of LocalDC cannot be,
-// in this order.
+// LaterDCs returns the datacenters to fail over to, in order, when no replica of LocalDC can be
+// asked.
 func (r *Ring) LaterDCs() []string { return r.laterDCs }
 
 // Datacenters returns the names of the datacenters that own tokens, sorted.
@@ -211,9 +210,9 @@ func (r *Ring) Placement(keyspace string) (*Placement, bool) {
 	return p, p != nil
 }
 
-// PlacementError says why a keyspace has no placement; nil when it has one. It is
-// ErrUnknownKeyspace, ErrUnknownStrategy, ErrLocalStrategy, ErrNoReplicas,
-// ErrTooManyTokens or the Err of the replication.
+// PlacementError returns why a keyspace has no placement; nil when it has one. It wraps
+// ErrUnknownKeyspace, ErrUnknownStrategy, ErrLocalStrategy, ErrNoReplicas, ErrTooManyTokens or the
+// Err of the replication.
 func (r *Ring) PlacementError(keyspace string) error {
 	k, ok := r.keyspaces[keyspace]
 	if !ok {
@@ -225,8 +224,8 @@ func (r *Ring) PlacementError(keyspace string) error {
 	return nil
 }
 
-// Equal reports whether both snapshots are of the same topology, so that the
-// older one may be kept.
+// Equal reports whether both snapshots describe the same topology, so that the older one may be
+// kept.
 func (r *Ring) Equal(o *Ring) bool {
 	if r == nil || o == nil {
 		return r == o

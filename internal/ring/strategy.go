@@ -9,8 +9,8 @@ import (
 var (
 	// ErrUnknownKeyspace means a keyspace the snapshot does not have.
 	ErrUnknownKeyspace = errors.New("the cluster has no such keyspace")
-	// ErrUnknownStrategy means a strategy whose placement is not known, such as
-	// a class of the user's own.
+	// ErrUnknownStrategy means a strategy whose placement is not known, such as a
+	// user-defined class.
 	ErrUnknownStrategy = errors.New("the replication strategy is not known")
 	// ErrLocalStrategy means a keyspace in which every host has rows of its own,
 	// so that no host is the replica of a key.
@@ -21,7 +21,7 @@ var (
 
 // strategy is how a replication chooses hosts.
 type strategy interface {
-	// place appends to set the replicas of the range whose walk is given.
+	// place appends to set the replicas of the range at which the walk begins.
 	place(w *walk, set []HostIndex) []HostIndex
 }
 
@@ -60,8 +60,8 @@ func (s simple) place(w *walk, set []HostIndex) []HostIndex {
 }
 
 // everywhere is EverywhereStrategy: the owner of the range, then all others in
-// the order of the snapshot. That order is as good as any, and there are no more
-// such lists than hosts.
+// the order of the snapshot. Any order would do; this one has no more distinct
+// lists than hosts.
 type everywhere struct{ hosts []Host }
 
 func (e everywhere) place(w *walk, set []HostIndex) []HostIndex {
@@ -76,10 +76,11 @@ func (e everywhere) place(w *walk, set []HostIndex) []HostIndex {
 }
 
 // networkTopology is NetworkTopologyStrategy as of calculateNaturalReplicas in
-// Cassandra 4.0 and later. One walk fills all datacenters; the state of the walk
-// lives in the slices below, by number of datacenter and of rack.
+// Cassandra 4.0 and later. One walk fills all datacenters. Its state is kept in
+// left and spare, by number of the datacenter, and in seen, by number of the
+// rack.
 type networkTopology struct {
-	dc, rack []int // of each host; dc is -1 where no replicas go
+	dc, rack []int // numbers, by host; dc is -1 where no replicas go
 	want     []int // replicas of each datacenter
 	repeats  []int // replicas of each datacenter on racks that have one already
 	total    int   // of want
@@ -129,9 +130,9 @@ func newNetworkTopology(r Replication, hosts []Host) (*networkTopology, error) {
 	return n, nil
 }
 
-// place takes a host of each rack first seen, and of a rack seen before only as
-// long as the datacenter has fewer racks than replicas: the surplus goes to the
-// first such hosts, not to the last.
+// place takes the first host of each rack that the walk meets. It takes further
+// hosts of a rack only if the datacenter has fewer racks than replicas: the
+// surplus goes to the first such hosts, not to the last.
 func (n *networkTopology) place(w *walk, set []HostIndex) []HostIndex {
 	n.walks++
 	copy(n.left, n.want)

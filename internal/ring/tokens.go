@@ -24,8 +24,8 @@ type tokenTable struct {
 	shift uint
 }
 
-// newTokenTable sorts the tokens of the hosts. It returns ErrNoTokens or
-// ErrDuplicateToken.
+// newTokenTable sorts the tokens of the hosts. It returns ErrNoTokens,
+// ErrTooManyTokens or ErrDuplicateToken.
 func newTokenTable(hosts []Host) (*tokenTable, error) {
 	type owned struct {
 		token int64
@@ -77,8 +77,8 @@ func (t *tokenTable) bucket(token int64) uint64 {
 	return (uint64(token) ^ 1<<63) >> t.shift
 }
 
-// search returns the index of the range that holds a token: that of the first
-// token not below it, or 0 when all are.
+// search returns the index of the range that contains a token: that of the first
+// token not below it, or 0 when all are below.
 func (t *tokenTable) search(token int64) int32 {
 	b := t.bucket(token)
 	lo, hi := t.first[b], t.first[b+1]
@@ -103,7 +103,7 @@ func (t *tokenTable) start(i int) int64 {
 	return t.tokens[i-1]
 }
 
-// share returns the part of the token space in range i, over 0 to 1.
+// share returns the part of the token space in range i, above 0 and up to 1.
 func (t *tokenTable) share(i int) float64 {
 	if len(t.tokens) == 1 {
 		return 1

@@ -2,18 +2,19 @@ package ring
 
 import "slices"
 
-// walk is the hosts in the order in which their tokens come up on the way round
-// the ring from one range on: a linked list that is moved from range to range.
+// walk lists the hosts in the order in which their tokens come up on the way
+// round the ring, beginning at one range. It is a linked list that is updated
+// from range to range.
 //
-// Stepping back by one range moves the owner of that range to the front and
-// leaves the order of all others, so a step costs the same with 1 or 256 tokens
-// per host, and a datacenter with few tokens is not searched for over thousands.
+// Stepping back by one range moves the owner of that range to the front and keeps
+// the order of all others. So a step costs the same with 1 or 256 tokens per
+// host, and a datacenter with few tokens is found without passing thousands.
 type walk struct {
-	// next and prev of each host, and of the end at the last index.
+	// next and prev link the hosts by HostIndex. The last index is the end.
 	next, prev []HostIndex
 }
 
-// newWalk returns a walk over no host yet.
+// newWalk returns a walk without hosts.
 func newWalk(hosts int) *walk {
 	w := &walk{next: make([]HostIndex, hosts+1), prev: make([]HostIndex, hosts+1)}
 	for i := range w.next {
@@ -36,10 +37,11 @@ func (w *walk) back(h HostIndex) {
 	w.next[end], w.prev[front] = h, h
 }
 
-// eachRange calls visit for every range, last to first, with the walk from it.
+// eachRange calls visit for every range, last to first, with the walk that begins
+// there.
 func (t *tokenTable) eachRange(hosts int, visit func(i int, w *walk)) {
 	w := newWalk(hosts)
-	// Once round without a visit, to know what follows the last range.
+	// Once round without visits, to find the order after the last range.
 	for _, v := range slices.Backward(t.owners) {
 		w.back(v)
 	}

@@ -1,6 +1,6 @@
-// Package schema decides which names exist in a cluster. A schema is an immutable
-// snapshot of its tables: the columns of a table, their types, and which of them form
-// the partition key. Who may read them is decided by package lookup.
+// Package schema decides which names exist in a cluster. A schema is an immutable snapshot of its
+// tables: their columns, the types of these, and which of them form the partition key. Package
+// lookup decides who may read them.
 package schema
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/cqltype"
 )
 
-// ColumnKind is the part a column plays in the primary key of its table.
+// ColumnKind is the role of a column in the primary key of its table.
 type ColumnKind uint8
 
 // The kinds of columns, in the order in which Cassandra lists them.
@@ -31,27 +31,27 @@ type Column struct {
 	Name string
 	// Type is the CQL type of the column; never nil.
 	Type *cqltype.Type
-	// Kind is the part the column plays in the primary key.
+	// Kind is the role of the column in the primary key.
 	Kind ColumnKind
-	// Function is what is selected of the column Of in place of its value; see Column.With.
-	// It is Value for a column of the table itself, which has no Of.
+	// Function is the function that is selected of the column Of, see Column.With. A column of the
+	// table itself has Value, and no Of.
 	Function Function
 	Of       string
-	// Descending is whether a clustering column orders rows from its greatest value down.
+	// Descending is whether a clustering column orders rows from its greatest value to its least.
 	Descending bool
 }
 
-// Function is what CQL can tell of a cell.
+// Function is what to select of a cell: its value, or a CQL function of it.
 type Function uint8
 
-// The functions of CQL on cells.
+// The functions.
 const (
 	// Value is the value of the cell.
 	Value Function = iota
-	// WriteTime is when the cell was written: a bigint of microseconds since 1970, by the
-	// clock of who wrote it.
+	// WriteTime is when the cell was written: a bigint of microseconds since 1970, by the clock of
+	// the writer.
 	WriteTime
-	// TTL is after how many seconds the cell expires: an int, null for never.
+	// TTL is the number of seconds until the cell expires: an int, null for never.
 	TTL
 )
 
@@ -60,8 +60,8 @@ var functions = map[Function]struct {
 	typ  *cqltype.Type
 }{WriteTime: {"writetime", &cqltype.Type{Kind: cqltype.BigInt}}, TTL: {"ttl", &cqltype.Type{Kind: cqltype.Int}}}
 
-// ParseFunction cuts writetime(name) or ttl(name), the function in any case, into function and
-// name of the column as Cassandra stores it; false for anything else.
+// ParseFunction splits writetime(name) or ttl(name), with the function in any case, into the
+// function and the name of the column as Cassandra stores it. It returns false for any other text.
 func ParseFunction(text string) (f Function, column string, ok bool) {
 	function, rest, _ := strings.Cut(text, "(")
 	column, ok = strings.CutSuffix(rest, ")")
@@ -73,17 +73,18 @@ func ParseFunction(text string) (f Function, column string, ok bool) {
 	return Value, "", false
 }
 
-// String returns the function in CQL, such as writetime; empty for Value.
+// String returns the CQL name of the function, such as writetime; empty for Value.
 func (f Function) String() string { return functions[f].name }
 
-// With returns the column that a function of c is, named such as writetime(name).
+// With returns the column that selects f, which is not Value, of c. It has a name such as
+// writetime(name).
 func (c Column) With(f Function) Column {
 	return Column{Name: f.String() + "(" + c.Name + ")", Type: functions[f].typ, Kind: c.Kind, Function: f, Of: c.Name}
 }
 
-// HasVersion reports whether CQL tells when a cell of the column was written, and when it
-// expires: of columns that are no part of the primary key and whose value is one cell. A
-// collection or user-defined type that is not frozen has several.
+// HasVersion reports whether CQL can return the write time and TTL of the column. It can for
+// columns outside the primary key whose value is one cell. A collection or user-defined type that
+// is not frozen has several.
 func (c Column) HasVersion() bool {
 	if c.Kind != Static && c.Kind != Regular || c.Function != Value {
 		return false
@@ -111,10 +112,10 @@ type Table struct {
 	// Columns are all columns in the order of SELECT *: partition key,
 	// clustering, then static and regular columns by name.
 	Columns []Column
-	// View is whether it is a materialized view.
+	// View is whether the table is a materialized view.
 	View bool
-	// NoSpeculation is whether its speculative_retry is NONE, so that no coordinator asks
-	// a second replica because the first is late.
+	// NoSpeculation is whether speculative_retry is NONE, so that no coordinator asks a second
+	// replica because the first is late.
 	NoSpeculation bool
 
 	byName map[string]int
@@ -147,8 +148,8 @@ func (t *Table) Column(name string) (Column, bool) {
 	return t.Columns[i], true
 }
 
-// KeyColumn returns a column of the primary key, counted in key order from 0: those of the
-// partition key, then the clustering columns.
+// KeyColumn returns the column of the primary key at position i, from 0 in key order: the columns
+// of the partition key, then the clustering columns.
 func (t *Table) KeyColumn(i int) Column {
 	if n := len(t.PartitionKey); i >= n {
 		return t.Clustering[i-n]

@@ -27,7 +27,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
-// controller returns an admission of which the given number of keys is taken.
+// controller returns an admission controller with that number of keys in-flight.
 func controller(t testing.TB, taken int) *admission.Controller {
 	t.Helper()
 	c, err := admission.New(admission.Config{Limits: admission.DefaultLimits(),
@@ -98,7 +98,7 @@ func TestARefusedLookupAnswersEveryKeyWithShed(t *testing.T) {
 	}
 }
 
-// TestExplanationsCountForTheShareOfAClient has a client explain as many keys as it may ask for.
+// TestExplanationsCountForTheShareOfAClient explains as many keys as a client may ask for.
 func TestExplanationsCountForTheShareOfAClient(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte(strings.Repeat("a", 20)), 0o600))
@@ -133,7 +133,7 @@ func TestExplanationsCountForTheShareOfAClient(t *testing.T) {
 	}
 }
 
-// TestNoPathKeepsAPermit ends lookups in every way there is.
+// TestNoPathKeepsAPermit ends lookups in every possible way.
 func TestNoPathKeepsAPermit(t *testing.T) {
 	for name, get := range map[string]func(context.Context, *lookup.Request) (*lookup.Response, error){
 		"answered":  respond(absent),
@@ -195,8 +195,8 @@ func TestTheClientOfTheContextIsAsked(t *testing.T) {
 	}
 }
 
-// TestALookupWaitsForTheFirstOfItsTable is of a table of which four lookups are in-flight
-// and none has been answered.
+// TestALookupWaitsForTheFirstOfItsTable has a table with four lookups in-flight, none of which
+// has been answered.
 func TestALookupWaitsForTheFirstOfItsTable(t *testing.T) {
 	c := controller(t, 0)
 	var first []*admission.Permit
@@ -227,7 +227,7 @@ func TestALookupWaitsForTheFirstOfItsTable(t *testing.T) {
 	assert.Less(t, <-asked, 5*time.Second-40*time.Millisecond, "what is left of its time")
 }
 
-// TestDeepInOverloadNoMessageIsRead refuses lookups by their headers once most are.
+// TestDeepInOverloadNoMessageIsRead refuses lookups by their headers once most are refused.
 func TestDeepInOverloadNoMessageIsRead(t *testing.T) {
 	c := controller(t, 1<<20)
 	d := open(t, Deps{Admission: c, Lookup: &fake{tables: []*lookup.Table{products(t)}}})

@@ -43,17 +43,17 @@ func oracle(_ context.Context, req *lookup.Request) (*lookup.Response, error) {
 	return resp, nil
 }
 
-// drawnKey is one key as both listeners take it.
+// drawnKey is one key in the form of each listener.
 type drawnKey struct {
 	json  string
 	value *qosproxyv1.Key
 }
 
-// drawComponent draws a text or an int, now and then of the wrong type or null. A
+// drawComponent draws a text or an int, sometimes of the wrong type or null. A
 // text for a number has a letter: JSON's "7" and "" are numbers by the rules of
-// INSERT JSON, a Value's are not.
+// INSERT JSON, but not in a Value.
 func drawComponent(t *rapid.T, number bool) (string, *qosproxyv1.Value) {
-	// The rare kinds lie in the middle: rapid draws the ends more often.
+	// The rare kinds are in the middle, since rapid draws the ends more often.
 	kind := rapid.IntRange(0, 49).Draw(t, "kind")
 	switch {
 	case kind == 24:
@@ -89,11 +89,11 @@ func drawKey(t *rapid.T, tbl string) drawnKey {
 	return drawnKey{"[" + strings.Join(parts, ",") + "]", k}
 }
 
-// answer is what a client learns, however it asked.
+// answer is what a client learns, whichever listener it asks.
 type answer struct {
 	code, field string
 	statuses    []string
-	// rows are the cells of each key as JSON.
+	// rows are the cells of each key, as JSON.
 	rows    []string
 	left    []int
 	partial bool
@@ -196,7 +196,7 @@ func TestBothDoorsAnswerAlike(t *testing.T) {
 		require.Equal(t, overGRPC, overHTTP, "%s", body)
 		codes[overHTTP.code]++
 	})
-	if !testing.Short() { // which draws a fifth of the requests: by chance none of them may be answered
+	if !testing.Short() { // a short run draws a fifth of the requests, of which none may be answered
 		require.Greater(t, codes[""], 5, "too few requests were answered: %v", codes)
 	}
 }
@@ -276,7 +276,7 @@ func FuzzValueToKey(f *testing.F) {
 		}
 		typ := tbl.Schema.Columns[0].Type
 		require.NoError(t, typ.Validate(k.Components()[0]))
-		// What came back as a row would be the same key again.
+		// The returned value must encode to the same key.
 		var back qosproxyv1.Value
 		e := &encoder{}
 		require.NoError(t, e.value(typ, k.Components()[0]))
@@ -286,7 +286,7 @@ func FuzzValueToKey(f *testing.F) {
 		}
 		again, err := valueKeys(tbl.Schema, []*qosproxyv1.Key{key(&back)})(0)
 		if _, given := v.GetKind().(*qosproxyv1.Value_Cql); given && err != nil {
-			return // bytes that CQL allows and a Value has no word for
+			return // CQL allows these bytes, but no Value has them
 		}
 		require.NoError(t, err)
 		if _, given := v.GetKind().(*qosproxyv1.Value_Cql); !given {

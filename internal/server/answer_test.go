@@ -30,7 +30,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// respond makes a lookup that ends with the given results.
+// respond returns a lookup that ends with the given results.
 func respond(results ...partition.Result) func(context.Context, *lookup.Request) (*lookup.Response, error) {
 	return func(context.Context, *lookup.Request) (*lookup.Response, error) {
 		return &lookup.Response{Results: append([]partition.Result(nil), results...), Stats: lookup.Stats{
@@ -57,7 +57,7 @@ func TestAPartialAnswerIsTheContractsExample(t *testing.T) {
 		"{\"keys\": [\"sku-1\",\t\"nope\", \"sku-9\"], \"columns\": [\"name\",\"price\"], \"timeout\": \"50ms\"}")
 	assert.Equal(t, http.StatusOK, w.Code)
 	assert.Equal(t, "no-store", w.Header().Get("Cache-Control"))
-	// To the byte, order of the members included.
+	// Exact to the byte, including the order of members.
 	want := `{"results":[{"key":"sku-1","status":"FOUND","rows":[{"name":"Kettle","price":19.5}]},` +
 		`{"key":"nope","status":"NOT_FOUND"},` +
 		`{"key":"sku-9","status":"TIMED_OUT","reason":"deadline","error":"no replica answered within 50ms"}],` +
@@ -342,8 +342,8 @@ func TestAClientThatLeavesIsNotAnError(t *testing.T) {
 	assert.Eventually(t, func() bool { return d.observed.last() == "CANCELLED" }, 5*time.Second, time.Millisecond)
 }
 
-// A row that cannot be decoded is found out while the answer is written, and its key is
-// none that was answered: neither listener may call such a lookup OK.
+// An undecodable row is discovered while the answer is written. Its key then is not answered:
+// neither listener may call such a lookup OK.
 func TestACellThatCannotBeDecodedIsNoAnswer(t *testing.T) {
 	tbl := products(t)
 	broken := partition.Result{Status: partition.Found, Rows: []partition.Row{{[]byte("Kettle"), []byte("no double")}}}
@@ -376,8 +376,8 @@ func TestACellThatCannotBeDecodedIsNoAnswer(t *testing.T) {
 	}
 }
 
-// A client whose connection breaks has cancelled its lookup: that is no lack of memory, and not the
-// fault of the hosts.
+// A client whose connection breaks has cancelled its lookup: memory is not short, and the hosts are
+// not at fault.
 func TestAClientWhoseConnectionBreaksIsNotAnError(t *testing.T) {
 	asked, told := make(chan struct{}), &observed{}
 	s := start(t, both(Limits{}), Deps{Memory: memory.New(0), Observer: told, Lookup: &fake{tables: []*lookup.Table{products(t)},
@@ -398,7 +398,7 @@ func TestAClientWhoseConnectionBreaksIsNotAnError(t *testing.T) {
 	assert.Eventually(t, func() bool { return told.last() == "CANCELLED" }, 5*time.Second, time.Millisecond, told.last())
 }
 
-// slowBody is a body whose time runs out.
+// slowBody is a body that exceeds its time limit.
 type slowBody struct{}
 
 func (slowBody) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }

@@ -14,7 +14,7 @@ import (
 // table returns a table as far as the client of the request may read it. A table
 // that it may not read is refused in the same words whether it exists or not.
 func (s *Server) table(ctx context.Context, keyspace, name string) (*lookup.Table, error) {
-	// A name that is clipped is none of a table, and may be repeated in errors.
+	// A clipped name belongs to no table, and may be repeated in errors.
 	keyspace, name = lookup.Clip(keyspace, lookup.MaxName), lookup.Clip(name, lookup.MaxName)
 	access := identity.FromContext(ctx).Access
 	columns, may := access.Table(keyspace, name)
@@ -44,7 +44,8 @@ func (s *Server) table(ctx context.Context, keyspace, name string) (*lookup.Tabl
 	}
 }
 
-// hint suggests a table that the client of the request may read, and no other.
+// hint suggests a similar name among the tables that the client may read, and no
+// other.
 func (s *Server) hint(ctx context.Context, keyspace, name string) string {
 	var names []string
 	for _, t := range s.tables(ctx) {
@@ -70,7 +71,7 @@ func (s *Server) tables(ctx context.Context) []*lookup.Table {
 }
 
 // mayDescribe refuses a keyspace of which the client of the request may read no
-// table; the empty name, which means all, is fine.
+// table. The empty name means all and is accepted.
 func (s *Server) mayDescribe(ctx context.Context, keyspace string) error {
 	if keyspace == "" || identity.FromContext(ctx).Access.Keyspace(keyspace) {
 		return nil
@@ -81,7 +82,7 @@ func (s *Server) mayDescribe(ctx context.Context, keyspace string) error {
 }
 
 // audit records a request that was refused for what its client may read, and
-// ignores all other errors. The table is one of the configuration, or empty.
+// ignores all other errors. table is one of the configuration, or empty.
 func (s *Server) audit(ctx context.Context, table string, err error) {
 	refused, ok := errors.AsType[*lookup.Error](err)
 	if !ok || !errors.Is(refused, lookup.ErrForbidden) {
@@ -90,7 +91,7 @@ func (s *Server) audit(ctx context.Context, table string, err error) {
 	reason := identity.ForbiddenTable
 	switch {
 	case refused.Reason == reasons.ForbiddenLevel:
-		return // whoever asks
+		return // it depends on the table and not on the client
 	case refused.Reason == reasons.ForbiddenColumn:
 		reason = identity.ForbiddenColumn
 	case refused.Field == "keyspace":

@@ -123,9 +123,9 @@ func encodeAll(b *testing.B, encode keyEncoder) {
 	}
 }
 
-// BenchmarkRefuse50Keys is a lookup that is refused for overload, over a connection
-// in memory, client included. What a proxy of ten times its load does most of is
-// this.
+// BenchmarkRefuse50Keys measures a lookup that is refused for overload, over a
+// connection in memory, client included. A proxy at ten times its capacity mostly
+// does this.
 func BenchmarkRefuse50Keys(b *testing.B) {
 	d := open(b, Deps{Admission: controller(b, 1<<20), Lookup: &fake{tables: []*lookup.Table{products(b)}}})
 	in := &qosproxyv1.BatchGetRequest{Keyspace: "ks", Table: "products"}

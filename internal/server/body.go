@@ -11,16 +11,16 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Body is the body of a batchGet read apart from a listener.
+// Body is the body of a batchGet that did not arrive at a listener.
 type Body struct {
-	// Table is keyspace.table, from a member of that name, which bodies in files have besides;
-	// empty without one.
+	// Table is keyspace.table, from the member "table", which bodies in files have in addition;
+	// empty without it.
 	Table string
 
 	in *batchGetBody
 }
 
-// ReadBody reads a body. Its errors are of kind lookup.ErrInvalid, name the field, and never
+// ReadBody parses a body. Its errors are of kind lookup.ErrInvalid, name the field, and never
 // repeat the body.
 func ReadBody(text []byte) (*Body, error) {
 	b := &Body{in: &batchGetBody{}}
@@ -39,8 +39,8 @@ func ReadBody(text []byte) (*Body, error) {
 	return b, nil
 }
 
-// Request returns the lookup that the body asks of a table. Its error is an *lookup.Error that
-// names the field.
+// Request returns the lookup that the body asks for of table t. Its error is an *lookup.Error
+// that names the field.
 func (b *Body) Request(t *lookup.Table) (*lookup.Request, error) {
 	keyspace, table, _ := strings.Cut(b.Table, ".")
 	p := b.in.request(keyspace, table)
@@ -65,8 +65,8 @@ func (b *Body) Request(t *lookup.Table) (*lookup.Request, error) {
 	return req, nil
 }
 
-// KeyFromText returns a key that stands in a line of its own as a terminal takes it, a:7, or as
-// JSON, as a body has it.
+// KeyFromText returns the key on a line of its own, written as for a terminal (a:7) or as JSON,
+// as in a body.
 func KeyFromText(t *schema.Table, text string) (partition.Key, error) {
 	types, names := keyColumns(t)
 	components, err := cqltype.KeyFromText(types, names, len(t.PartitionKey), text)

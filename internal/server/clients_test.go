@@ -35,8 +35,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// A world is what exists and what the configuration lists, in the simplest form:
-// columns by table. The first column of a table is its key.
+// The world: which tables exist and which the configuration lists, each with its
+// columns. The first column of a table is its key.
 var (
 	existing = map[[2]string][]string{
 		{"shop", "products"}: {"c_id", "c_name", "c_price", "c_stock"},
@@ -54,7 +54,7 @@ var (
 	anyColumn = []string{"c_id", "c_name", "c_price", "c_stock", "c_email", "c_secret", "c_planned", "c_ghost"}
 )
 
-// world returns a service over it whose every key has one row.
+// world returns a service over that world, in which every key has one row.
 func world(t testing.TB) *lookup.Service {
 	t.Helper()
 	text := &cqltype.Type{Kind: cqltype.Text}
@@ -115,14 +115,14 @@ func (g grants) access() *identity.Access {
 	return identity.NewAccess(out)
 }
 
-// ruling is the code of an answer, and the columns it has.
+// ruling is the code of an answer, and its columns.
 type ruling struct {
 	code    string
 	columns []string
 }
 
-// rule is the reference: what a client with these grants must be answered. Nil
-// grants are those of somebody who is not known.
+// rule is the reference: how a client with these grants must be answered. Nil grants
+// are those of an unknown caller.
 func (g grants) rule(table [2]string, columns []string) ruling {
 	if g == nil {
 		return ruling{code: "UNAUTHENTICATED"}
@@ -159,7 +159,7 @@ func (g grants) rule(table [2]string, columns []string) ruling {
 	return ruling{"OK", columns}
 }
 
-// tables is the reference for lists: the tables with the columns of each.
+// tables is the reference for lists: tables with their columns.
 func (g grants) tables() map[string][]string {
 	out := map[string][]string{}
 	for table := range g {
@@ -178,7 +178,7 @@ func (g grants) tables() map[string][]string {
 	return out
 }
 
-// caller asks both listeners with one credential.
+// caller calls both listeners with one credential.
 type caller struct {
 	d     *served
 	token string
@@ -191,12 +191,12 @@ func (c caller) ctx() context.Context {
 	return metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+c.token)
 }
 
-// rpc words the outcome of a call.
+// rpc returns the outcome of a gRPC call.
 func rpc(err error, names []string, complain func(string)) ruling {
 	if err == nil {
 		return ruling{"OK", names}
 	}
-	// The details too must not say more than the message.
+	// The details must not say more than the message, either.
 	complain(err.Error() + status.Convert(err).Proto().String())
 	return ruling{code: rpcProblem(err).code}
 }
@@ -209,7 +209,7 @@ func columnNames(columns []*qosproxyv1.Column) []string {
 	return out
 }
 
-// ask asks in every way there is and returns the answers by the name of the way.
+// ask asks in every possible way and returns the answers by the name of the way.
 func (c caller) ask(t require.TestingT, table [2]string, columns []string, complain func(string)) map[string]ruling {
 	out := map[string]ruling{}
 	keys := []*qosproxyv1.Key{key(text("k"))}
@@ -269,8 +269,8 @@ func (c caller) http(method, target, body string) (int, []byte) {
 	return w.Code, w.Body.Bytes()
 }
 
-// withClients opens listeners before the world with clients c0, c1, ..., whose tokens
-// it returns. Replace gives them their grants.
+// withClients starts a server over the world with clients c0, c1, ..., and returns
+// their tokens. The returned function sets their grants.
 func withClients(t *testing.T, n int, deps Deps) (*served, []string, func(...grants) error) {
 	t.Helper()
 	deps.Lookup, deps.Clients = world(t), identity.NewRegistry(nil, nil)
@@ -291,8 +291,8 @@ func withClients(t *testing.T, n int, deps Deps) (*served, []string, func(...gra
 	return open(t, deps), tokens, replace
 }
 
-// TestBothDoorsRuleAsTheReference draws clients, tables and columns and compares
-// every way to ask with the reference.
+// TestBothDoorsRuleAsTheReference draws clients, tables and columns, and compares
+// every way to ask, at both listeners, with the reference.
 func TestBothDoorsRuleAsTheReference(t *testing.T) {
 	d, tokens, replace := withClients(t, 3, Deps{})
 	rapid.Check(t, func(t *rapid.T) {
@@ -450,7 +450,8 @@ qosproxy_requests_refused_total{reason="token"} 4
 	assert.NotContains(t, lines, "not-the-token")
 }
 
-// TestTablesThatNobodyListsAreNotLogged holds back what a client words freely.
+// TestTablesThatNobodyListsAreNotLogged checks that free text of a client is not
+// logged.
 func TestTablesThatNobodyListsAreNotLogged(t *testing.T) {
 	var log bytes.Buffer
 	d, tokens, replace := withClients(t, 1, Deps{Audit: identity.NewAudit(nil, slog.New(slog.NewTextHandler(&log, nil)))})
@@ -496,7 +497,7 @@ func TestTheClientIsThereForThoseBehindTheDoors(t *testing.T) {
 	assert.Equal(t, []string{"client-0", "client-0", "client-0", "client-0"}, seen)
 }
 
-// TestWithoutClientsNothingChanges holds what existed before there were clients.
+// TestWithoutClientsNothingChanges checks the behavior without configured clients.
 func TestWithoutClientsNothingChanges(t *testing.T) {
 	d, _, _ := withClients(t, 1, Deps{})
 	everything := grants{}

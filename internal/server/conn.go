@@ -18,53 +18,52 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
-// conn is a connection through a gate.
+// conn is a connection accepted by a gate.
 type conn struct {
 	net.Conn
 	gate *gate
-	// place is where it is among the fresh ones, nil when it is not; of the mutex
-	// of the gate.
+	// place is its element in gate.fresh, nil when it is not there; guarded by the mutex of
+	// the gate.
 	place *list.Element
-	// unidentified is where it is among those without a call of a client, likewise, and
-	// identified is set once it has had one.
+	// unidentified is its element in gate.unidentified, guarded likewise. identified is set
+	// once an identified client has called on the connection.
 	unidentified *list.Element
 	identified   atomic.Bool
-	// settled is set once it is not fresh any more, or has been dropped for being so.
+	// settled is set once the connection is no longer fresh, or was closed for being so.
 	settled atomic.Bool
 	closed  sync.Once
 	// peer is the address of the other end.
 	peer connAddr
-	// unwanted is how many more calls its peer has begun than twice those that it did not
-	// reset at once, 0 at least.
+	// unwanted is the number of calls begun, minus two for each call that the peer did not
+	// reset at once; never below 0.
 	unwanted atomic.Int64
-	// reset is set once it has been closed for them.
+	// reset is set once the connection has been closed because of unwanted.
 	reset atomic.Bool
-	// memory is what its calls hold; nil where it is not counted by connection.
+	// memory counts what its calls hold; nil where that is not counted by connection.
 	memory *memory.Peer
-	// until is the write deadline that the server has set, in nanoseconds of Unix
-	// time; 0 without one.
+	// until is the write deadline that the server has set, in Unix nanoseconds; 0 without
+	// one.
 	until atomic.Int64
 }
 
-// connAddr is the address of a peer, which leads back to its connection: all that gRPC
-// tells a call of the connection it came by.
+// connAddr is the address of a peer with its connection. The address is all that gRPC tells
+// a call about the connection on which it arrived.
 type connAddr struct {
 	net.Addr
 	conn *conn
 }
 
-// maxUnwanted is how many more calls than it wanted a peer may have begun: those
-// that may be in-flight, and 100.
+// maxUnwanted is the highest conn.unwanted of a connection that stays open: the calls that
+// may be in-flight, and 100.
 const maxUnwanted = maxStreams + 100
 
-// begin notes a call and reports whether it may go on: while no more than most are
-// unwanted. A peer that resets most of its calls
-// at once (rapid reset) loses its connection: each costs the proxy as much as one that is
-// refused, and its peer next to nothing. Envoy does likewise
-// (overload.premature_reset_total_stream_count).
+// begin counts a call and reports whether it may go on: it may if unwanted is at most most.
+// A peer that resets most of its calls at once (rapid reset) loses its connection: each
+// such call costs the proxy as much as a refused one, and the peer next to nothing. Envoy
+// does the same (overload.premature_reset_total_stream_count).
 func (c *conn) begin(most int64) bool {
 	n := c.unwanted.Add(1)
-	// A call that is wanted may bring the count down, and the next one up again.
+	// Wanted calls may lower the count below most, and further calls raise it again.
 	if n > most && !c.reset.Swap(true) {
 		c.gate.metrics.refusals(refusedResets).Inc()
 		_ = c.Close()
@@ -72,7 +71,7 @@ func (c *conn) begin(most int64) bool {
 	return n <= most
 }
 
-// want notes that a call was not reset at once: it makes good for itself and another.
+// want notes that a call was not reset at once: it offsets itself and one other call.
 func (c *conn) want() {
 	for {
 		n := c.unwanted.Load()
@@ -95,7 +94,8 @@ func (c *conn) settle() {
 	c.gate.forget(c)
 }
 
-// identify notes that a client has called. Calls of the open services are nobody's.
+// identify notes that an identified client has called. Calls of the open services do not
+// count. c may be nil.
 func (c *conn) identify() {
 	if c == nil || c.identified.Load() || c.identified.Swap(true) {
 		return
@@ -117,8 +117,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn. A peer that does not take the bytes within the write
-// timeout breaks the connection: gRPC would wait for it without end.
+// Write implements net.Conn. It closes the connection of a peer that does not accept the
+// bytes within the write timeout: gRPC would wait forever.
 func (c *conn) Write(b []byte) (int, error) {
 	deadline := time.Now().Add(c.gate.limits.WriteTimeout)
 	if until := c.until.Load(); until != 0 && until < deadline.UnixNano() {
@@ -129,7 +129,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	}
 	n, err := c.Conn.Write(b)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		// gRPC ends a connection whose writes fail when its reads fail too.
+		// gRPC ends a connection with failed writes only once reads fail too.
 		_ = c.Close()
 	}
 	return n, err
@@ -155,7 +155,7 @@ func (c *conn) keep(t time.Time) {
 	c.until.Store(t.UnixNano())
 }
 
-// CloseWrite lets net/http end its side first where the connection can.
+// CloseWrite lets net/http close its side first, where the connection can.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -178,10 +178,10 @@ func (c *conn) Close() error {
 	return err
 }
 
-// expiryKey is the context key of when an HTTP connection is too old.
+// expiryKey is the context key of the time at which an HTTP connection is too old.
 type expiryKey struct{}
 
-// withExpiry returns what keeps, for each connection, when it is too old.
+// withExpiry returns a ConnContext that stores when the connection will be too old.
 func withExpiry(age time.Duration) func(context.Context, net.Conn) context.Context {
 	return func(ctx context.Context, _ net.Conn) context.Context {
 		return context.WithValue(ctx, expiryKey{}, time.Now().Add(jitter(age)))
@@ -194,8 +194,8 @@ func expiredConn(ctx context.Context) bool {
 	return ok && time.Now().After(at)
 }
 
-// atOnce is how soon after its handler has begun a call counts as reset at once. A caller
-// that wants the answer waits longer.
+// atOnce is how soon a reset counts as at once: less than this after the request of a unary
+// call was received, or after the handler of a stream began.
 const atOnce = time.Millisecond
 
 // connOf returns the connection of a call; nil when it did not come through a gate.
@@ -211,8 +211,8 @@ func (s *Server) connOf(ctx context.Context) *conn {
 var errResets = withDetails(status.New(codes.ResourceExhausted, "most calls of this connection were reset as soon as they were begun"),
 	outcomeDetails(outcome{reason: shed.reason, why: reasons.Resets})...)
 
-// waited tells the connection of a call, at its end, that its peer did not reset it at once
-// when its request had been received.
+// waited tells the connection of a call that has ended that the peer did not reset it at
+// once. start is the time from which atOnce counts.
 func (s *Server) waited(ctx context.Context, start time.Time) {
 	if c := s.connOf(ctx); c != nil && (ctx.Err() != context.Canceled || time.Since(start) >= atOnce) {
 		c.want()

@@ -18,8 +18,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// TestElementsOfARequestAreBounded asks for more of each than a request may have. A fitting
-// number of them is refused for what it is.
+// TestElementsOfARequestAreBounded sends more elements of each kind than a request may have. As
+// many as it may have pass that check.
 func TestElementsOfARequestAreBounded(t *testing.T) {
 	s := start(t, both(Limits{}), Deps{Lookup: &fake{tables: []*lookup.Table{products(t), clustered(t)}}})
 	rpc := qosproxyv1.NewQosProxyClient(dial(t, s.Addr("grpc").String()))
@@ -91,8 +91,8 @@ func TestKeysAreCountedBeforeTheyAreDecoded(t *testing.T) {
 	assert.Contains(t, string(got), "1048576 keys are more than the 100 (max_keys)")
 }
 
-// TestMembersThatDoNotExistEndABody sends names that are all different. Holding each against all
-// before it takes minutes.
+// TestMembersThatDoNotExistEndABody sends names that are all different. Comparing each with all
+// earlier ones would take minutes.
 func TestMembersThatDoNotExistEndABody(t *testing.T) {
 	s := start(t, both(Limits{}), Deps{Lookup: &fake{tables: []*lookup.Table{products(t), clustered(t)}}})
 	distinct := func(n int) string {

@@ -26,8 +26,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// fake is a Lookup of functions: those left nil do what a healthy service with
-// empty tables does.
+// fake is a Lookup made of functions. A nil one behaves like a healthy service
+// with empty tables.
 type fake struct {
 	tables  []*lookup.Table
 	get     func(ctx context.Context, req *lookup.Request) (*lookup.Response, error)
@@ -71,7 +71,7 @@ func (f *fake) Get(ctx context.Context, req *lookup.Request) (*lookup.Response, 
 	return &lookup.Response{Results: results, Stats: lookup.Stats{Keys: len(results)}}, nil
 }
 
-// Stream emits what Get returns, last key first.
+// Stream emits the results of Get, last key first.
 func (f *fake) Stream(ctx context.Context, req *lookup.Request, emit func(int, partition.Result) error) (lookup.Stats, error) {
 	resp, err := f.Get(ctx, req)
 	if err != nil {
@@ -105,8 +105,8 @@ func parse(t testing.TB, name string) *cqltype.Type {
 	return typ
 }
 
-// table returns a table of columns written as "name type", of which the first
-// keys are the partition key.
+// table returns a table with columns written as "name type"; the first keys
+// columns are the partition key.
 func table(t testing.TB, name string, keys int, columns ...string) *lookup.Table {
 	t.Helper()
 	var cs []schema.Column
@@ -125,7 +125,7 @@ func table(t testing.TB, name string, keys int, columns ...string) *lookup.Table
 	}}
 }
 
-// products is a table of a single text key.
+// products returns a table with a single text key.
 func products(t testing.TB) *lookup.Table {
 	return table(t, "products", 1, "id text", "name text", "price double")
 }
@@ -163,7 +163,7 @@ func (o *observed) last() string {
 	return o.codes[len(o.codes)-1]
 }
 
-// served is a server reached without a network.
+// served is a server that is reached without a network.
 type served struct {
 	*Server
 	rpc      qosproxyv1.QosProxyClient

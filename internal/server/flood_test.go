@@ -30,7 +30,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// windows are what a peer may still send, by stream; 0 is the connection.
+// windows are how many bytes a peer may still send, by stream; 0 is the connection.
 type windows struct {
 	mu   sync.Mutex
 	more *sync.Cond
@@ -39,7 +39,7 @@ type windows struct {
 	err  error
 }
 
-// follow reads what the server says, so that the peer keeps to its windows.
+// follow reads the frames of the server, so that the peer respects its windows.
 func (p *rawPeer) follow() *windows {
 	w := &windows{left: map[uint32]int{0: 65535}, gone: map[uint32]bool{}}
 	w.more = sync.NewCond(&w.mu)
@@ -66,7 +66,7 @@ func (p *rawPeer) follow() *windows {
 	return w
 }
 
-// take waits until so many bytes may be sent on a stream; false when it has ended.
+// take waits until n bytes may be sent on a stream; false if it has ended.
 func (w *windows) take(stream uint32, n int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,8 +78,8 @@ func (w *windows) take(stream uint32, n int) bool {
 	return w.err == nil && !w.gone[stream]
 }
 
-// unfinished begins so many requests of 4 MiB and sends all but the last of each, behind a whole
-// message unless that is nil.
+// unfinished begins that many requests of 4 MiB and sends all but the last 16 KiB of each, after
+// a whole message unless that is nil.
 func unfinished(p *rawPeer, requests int, fields []string, whole []byte) {
 	w := p.follow()
 	piece := make([]byte, 16<<10)
@@ -120,9 +120,10 @@ var (
 	gzipped = []string{"grpc-encoding", "gzip"}
 )
 
-// heap is what is in use of it, in bytes, and was so before garbage was collected: what is
-// allocated meanwhile counts as in use though nobody holds it, and is the more the longer the
-// other programs of the machine let that take. The most of three looks.
+// heap returns the bytes of heap in use after a garbage collection, less what was allocated
+// during the collection: that counts as in use though it is garbage, and is the more the longer
+// the other programs of the machine delay the collection. It returns the maximum of three
+// samples.
 func heap() int64 {
 	most := int64(0)
 	for range 3 {
@@ -135,14 +136,14 @@ func heap() int64 {
 	return most
 }
 
-// whileFlooded runs a flood by some connections, good lookups beside it, and returns how
-// much the heap was larger at most.
+// whileFlooded runs a flood over some connections with good lookups beside it, and returns by how
+// much the heap grew at most.
 func whileFlooded(t *testing.T, s *Server, connections int, flood func(p *rawPeer)) int64 {
 	t.Helper()
 	if raceEnabled {
 		t.Skip("the race detector takes memory, and most of the CPU")
 	}
-	_ = heap() // what pools keep is gone after the second
+	_ = heap() // the second collection frees what pools keep
 	before, highest := heap(), int64(0)
 	for range connections {
 		p := newPeer(t, s, "grpc")
@@ -187,8 +188,8 @@ func TestRequestsThatNeverEndStayWithinTheBudget(t *testing.T) {
 	}
 }
 
-// TestAnswersThatNobodyReadsStayWithinTheBudget asks for answers of 1 MiB and gives no
-// window for them.
+// TestAnswersThatNobodyReadsStayWithinTheBudget asks for answers of 1 MiB and opens no window for
+// them.
 func TestAnswersThatNobodyReadsStayWithinTheBudget(t *testing.T) {
 	row := partition.Row{[]byte("a"), bytes.Repeat([]byte("x"), mebibyte), nil}
 	f := &fake{tables: []*lookup.Table{products(t)}, get: func(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
@@ -228,8 +229,8 @@ func TestAnswersThatNobodyReadsStayWithinTheBudget(t *testing.T) {
 	}
 }
 
-// TestCallsThatEndHideNoOthers has requests of 4 MiB begin, and many end that have sent nothing:
-// whatever counts for those must not make the others seem smaller.
+// TestCallsThatEndHideNoOthers begins requests of 4 MiB, and ends many others that have sent
+// nothing: the count for these must not make the first ones seem smaller.
 func TestCallsThatEndHideNoOthers(t *testing.T) {
 	const limit = 16 * mebibyte
 	budget := memory.New(limit)
@@ -268,7 +269,7 @@ func TestCallsThatEndHideNoOthers(t *testing.T) {
 	assert.Positive(t, budget.Usage().Evicted[memory.Full])
 }
 
-// send begins a call and sends a message, in pieces that fit into a frame; false when the
+// send begins a call and sends a message, in pieces that fit into a frame; false if the
 // connection is gone.
 func (p *rawPeer) send(w *windows, id uint32, fields []string, message []byte, end bool) bool {
 	w.mu.Lock()
@@ -289,8 +290,8 @@ func (p *rawPeer) send(w *windows, id uint32, fields []string, message []byte, e
 	return true
 }
 
-// TestWhatIsCompressedStaysWithinTheBudget sends messages of some KiB that become 4 MiB, and does
-// not end their calls.
+// TestWhatIsCompressedStaysWithinTheBudget sends messages of some KiB that decompress to 4 MiB,
+// and does not end their calls.
 func TestWhatIsCompressedStaysWithinTheBudget(t *testing.T) {
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
@@ -321,7 +322,7 @@ func TestWhatIsCompressedStaysWithinTheBudget(t *testing.T) {
 	}
 }
 
-// TestWhatIsDecodedStaysWithinTheBudget sends requests of which two bytes are a key, or another
+// TestWhatIsDecodedStaysWithinTheBudget sends requests in which two bytes are a key, or another
 // element of a list.
 func TestWhatIsDecodedStaysWithinTheBudget(t *testing.T) {
 	table := []byte("\x0a\x02ks\x12\x08products")
@@ -330,7 +331,7 @@ func TestWhatIsDecodedStaysWithinTheBudget(t *testing.T) {
 		b := append(table, bytes.Repeat([]byte(element), most/len(element))...)
 		return message(0, len(b), b)
 	}
-	longKey := bytes.Repeat([]byte{0x0a, 0}, most/2-8) // of many components
+	longKey := bytes.Repeat([]byte{0x0a, 0}, most/2-8) // with many components
 	post := func(body []byte) func(*Server, *rawPeer) {
 		return func(s *Server, _ *rawPeer) {
 			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -370,9 +371,9 @@ func TestWhatIsDecodedStaysWithinTheBudget(t *testing.T) {
 	}
 }
 
-// TestAnAnswerIsCountedUntilItIsRead holds an answer back and then takes it.
+// TestAnAnswerIsCountedUntilItIsRead delays an answer and then reads it.
 func TestAnAnswerIsCountedUntilItIsRead(t *testing.T) {
-	long := make([]byte, mebibyte) // which does not become short by compression
+	long := make([]byte, mebibyte) // random, so that compression does not shorten it
 	for i := range long {
 		long[i] = byte(' ' + rand.IntN('~'-' '))
 	}
@@ -399,7 +400,7 @@ func TestAnAnswerIsCountedUntilItIsRead(t *testing.T) {
 	assert.Eventually(t, func() bool { return budget.Usage().Used == 0 }, patience, time.Millisecond)
 }
 
-// TestWhoCallsIsAskedByTheHeaders sends no message at all.
+// TestWhoCallsIsAskedByTheHeaders sends no message.
 func TestWhoCallsIsAskedByTheHeaders(t *testing.T) {
 	clients := identity.NewRegistry(nil, nil)
 	require.NoError(t, clients.Replace([]identity.Member{{Client: identity.Client{Name: "shop"}, SPIFFE: []string{"spiffe://x/shop"}}}))
@@ -440,8 +441,7 @@ func TestRefusedCallsLeaveNothingBehind(t *testing.T) {
 	assert.Less(t, heap()-before, int64(2*mebibyte))
 }
 
-// TestAStreamHoldsNoPermitForItsReader has clients read nothing of what hosts have
-// answered.
+// TestAStreamHoldsNoPermitForItsReader has clients that do not read what hosts have answered.
 func TestAStreamHoldsNoPermitForItsReader(t *testing.T) {
 	const keys = 100
 	row := partition.Row{[]byte("a"), bytes.Repeat([]byte("x"), 4<<10), nil}
@@ -462,7 +462,7 @@ func TestAStreamHoldsNoPermitForItsReader(t *testing.T) {
 	}
 	conn := dial(t, s.Addr("grpc").String())
 	const readers = 20
-	// That of the table is short for a machine that is busy, and then some never begin.
+	// The timeout of the table is short for a busy machine: some calls would never begin.
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for range readers {
@@ -474,7 +474,7 @@ func TestAStreamHoldsNoPermitForItsReader(t *testing.T) {
 	assert.Greater(t, s.memory.Usage().Used, int64(readers*keys*2<<10), "what is not sent is counted")
 }
 
-// TestSendingAStreamHasItsTime lets a reader stop for longer than he may.
+// TestSendingAStreamHasItsTime stops reading for longer than allowed.
 func TestSendingAStreamHasItsTime(t *testing.T) {
 	row := partition.Row{[]byte("a"), bytes.Repeat([]byte("x"), 256<<10), nil}
 	big := partition.Result{Status: partition.Found, Rows: []partition.Row{row}, Bytes: 256 << 10}
@@ -497,7 +497,7 @@ func TestSendingAStreamHasItsTime(t *testing.T) {
 	}
 }
 
-// TestBodiesThatNeverEndStayWithinTheBudget is the same by HTTP/1.1.
+// TestBodiesThatNeverEndStayWithinTheBudget is the same over HTTP/1.1.
 func TestBodiesThatNeverEndStayWithinTheBudget(t *testing.T) {
 	for limit, refused := range map[int64]bool{4 * mebibyte: true, 0: false} {
 		budget := memory.New(limit)
@@ -527,7 +527,7 @@ func TestBodiesThatNeverEndStayWithinTheBudget(t *testing.T) {
 	}
 }
 
-// TestAnAnswerWithoutMemoryIsObserved has the answers of hosts take all memory that is left.
+// TestAnAnswerWithoutMemoryIsObserved has answers of hosts that take all remaining memory.
 func TestAnAnswerWithoutMemoryIsObserved(t *testing.T) {
 	for name, c := range map[string]struct {
 		left int64
@@ -552,12 +552,12 @@ func TestAnAnswerWithoutMemoryIsObserved(t *testing.T) {
 	}
 }
 
-// unspeakable is an error that has no text.
+// unspeakable is an error whose text cannot be made: Error panics.
 type unspeakable struct{}
 
 func (unspeakable) Error() string { panic("no text") }
 
-// halting is a service whose streams answer one key and wait to be cancelled.
+// halting is a service whose streams answer one key and then wait to be cancelled.
 type halting struct {
 	*fake
 	answer partition.Result
@@ -569,8 +569,8 @@ func (h halting) Stream(ctx context.Context, _ *lookup.Request, emit func(int, p
 	return lookup.Stats{}, err
 }
 
-// TestAStreamThatCannotBeEncodedLeavesNothingBehind has a panic between the hosts and the
-// reader of a stream.
+// TestAStreamThatCannotBeEncodedLeavesNothingBehind panics between the hosts and the reader of a
+// stream.
 func TestAStreamThatCannotBeEncodedLeavesNothingBehind(t *testing.T) {
 	s := start(t, both(Limits{}), Deps{Memory: memory.New(0), Lookup: halting{&fake{tables: []*lookup.Table{products(t)}},
 		partition.Result{Status: partition.Failed, Err: unspeakable{}, Bytes: mebibyte}}})

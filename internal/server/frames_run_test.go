@@ -28,15 +28,15 @@ import (
 )
 
 const (
-	// framesOfTest is how many frames are sent when QOSPROXY_FRAMES says nothing.
+	// framesOfTest is how many frames are sent unless QOSPROXY_FRAMES is set.
 	framesOfTest = 60_000
-	// framesOfRound is how many are sent between two looks at the proxy.
+	// framesOfRound is how many are sent between two checks of the proxy.
 	framesOfRound = 30_000
-	// heapOfFrames is how much larger than before the heap may be after a round.
+	// heapOfFrames is how much the heap may have grown after a round, in bytes.
 	heapOfFrames = 32 << 20
 )
 
-// panics counts the lines of a log that tell of a panic, which the proxy survives.
+// panics counts the log lines about panics, which the proxy survives.
 type panics struct {
 	seen  *atomic.Int64
 	first *atomic.Pointer[string]
@@ -46,7 +46,7 @@ func newPanics() panics {
 	return panics{new(atomic.Int64), new(atomic.Pointer[string])}
 }
 
-// Enabled takes all levels: what net/http recovers from is logged at debug level.
+// Enabled accepts all levels: panics that net/http recovers from are logged at debug level.
 func (p panics) Enabled(context.Context, slog.Level) bool { return true }
 
 func (p panics) Handle(_ context.Context, r slog.Record) error {
@@ -65,7 +65,7 @@ func (p panics) Handle(_ context.Context, r slog.Record) error {
 func (p panics) WithAttrs([]slog.Attr) slog.Handler { return p }
 func (p panics) WithGroup(string) slog.Handler      { return p }
 
-// attacked is a proxy on a unix socket, and a good client of it.
+// attacked is a proxy on a unix socket, with a good client.
 type attacked struct {
 	socket string
 	good   qosproxyv1.QosProxyClient
@@ -81,7 +81,7 @@ func attack(t *testing.T, l Lookup) *attacked {
 	return a
 }
 
-// lookup asks as a client in earnest does.
+// lookup sends a lookup as a real client does.
 func (a *attacked) lookup(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -90,7 +90,7 @@ func (a *attacked) lookup(t *testing.T) {
 	require.NoError(t, err, "a good lookup")
 }
 
-// send sends what one connection sends, and reads what comes.
+// send sends the frames of one connection, and reads the replies.
 func (a *attacked) send(f *frames, n int) error {
 	conn, err := net.Dial("unix", a.socket)
 	if err != nil {
@@ -103,19 +103,19 @@ func (a *attacked) send(f *frames, n int) error {
 		_, _ = io.Copy(io.Discard, conn)
 	}()
 	_ = conn.SetWriteDeadline(time.Now().Add(patience))
-	_, _ = conn.Write(f.fill(n)) // the server may end the connection before
+	_, _ = conn.Write(f.fill(n)) // the server may end the connection earlier
 	a.sent.Add(int64(f.count))
-	// The end of a connection cancels its calls, so most get the time to be answered.
+	// The end of a connection cancels its calls, so most are given time to be answered.
 	within(read, time.Duration(f.rnd.IntN(10))*time.Millisecond)
 	_ = conn.(*net.UnixConn).CloseWrite()
-	// A server that has said why it ends a connection keeps it for a while.
+	// The server keeps a connection for a while after it has said why it ends it.
 	within(read, 50*time.Millisecond)
 	_ = conn.Close()
 	<-read
 	return nil
 }
 
-// within waits until something is done, but no longer than that.
+// within waits until done is closed, but at most d.
 func within(done <-chan struct{}, d time.Duration) {
 	late := time.NewTimer(d)
 	defer late.Stop()
@@ -125,8 +125,8 @@ func within(done <-chan struct{}, d time.Duration) {
 	}
 }
 
-// round sends frames over many connections, some at a time, from the connection with
-// that number on. It returns the number after the last.
+// round sends frames over many connections, some at a time, numbered from connection on. It
+// returns the number after the last.
 func (a *attacked) round(t *testing.T, seed, connection uint64, total int64) uint64 {
 	t.Helper()
 	var numbers atomic.Uint64
@@ -147,7 +147,7 @@ func (a *attacked) round(t *testing.T, seed, connection uint64, total int64) uin
 	return numbers.Load()
 }
 
-// fromEnvironment returns a number of the environment, or the one instead.
+// fromEnvironment returns a number from the environment, or else a default.
 func fromEnvironment(t *testing.T, name string, instead uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -159,9 +159,9 @@ func fromEnvironment(t *testing.T, name string, instead uint64) uint64 {
 	return n
 }
 
-// TestRandomFrames sends QOSPROXY_FRAMES frames, of which a share is broken, over
-// connections that QOSPROXY_SEED and their numbers decide. After every round a good
-// lookup is answered, and goroutines and memory are back.
+// TestRandomFrames sends QOSPROXY_FRAMES frames, of which a share is broken. QOSPROXY_SEED
+// and the number of a connection determine its frames. After every round a good lookup must
+// be answered, and goroutines and memory must be back to normal.
 func TestRandomFrames(t *testing.T) {
 	total := int64(fromEnvironment(t, "QOSPROXY_FRAMES", framesOfTest))
 	seed := fromEnvironment(t, "QOSPROXY_SEED", rand.Uint64())
@@ -175,8 +175,8 @@ func TestRandomFrames(t *testing.T) {
 	goroutines, heap := runtime.NumGoroutine(), heapInUse()
 
 	began, connection, most := time.Now(), uint64(0), uint64(0)
-	// The end of a connection cancels what has not been handled by then, and a busy machine
-	// handles little in time: frames are sent until enough was.
+	// The end of a connection cancels what has not been handled yet, and a busy machine is
+	// slow to handle it: so frames are sent until enough calls were handled.
 	least := total / 1000
 	for (a.sent.Load() < total || reached.Load() < least && a.sent.Load() < 20*total) && !t.Failed() {
 		connection = a.round(t, seed, connection, min(framesOfRound, max(total-a.sent.Load(), total/10)))
@@ -203,7 +203,8 @@ func heapInUse() uint64 {
 	return m.HeapAlloc
 }
 
-// What TestRandomFrames looks for, it finds: handlers are reached, and panic here.
+// TestRandomFramesFindAPanic checks that TestRandomFrames would find a panic: here the
+// handlers are reached, and panic.
 func TestRandomFramesFindAPanic(t *testing.T) {
 	reached := new(atomic.Int64)
 	a := attack(t, &fake{tables: []*lookup.Table{products(t)}, get: func(context.Context, *lookup.Request) (*lookup.Response, error) {
@@ -218,7 +219,7 @@ func TestRandomFramesFindAPanic(t *testing.T) {
 	assert.Contains(t, *a.panics.first.Load(), "panic incident=")
 }
 
-// The frames of a connection hang on its numbers alone.
+// The frames of a connection depend only on its numbers.
 func TestFramesRepeat(t *testing.T) {
 	for connection := range uint64(20) {
 		first, second := newFrames(7, connection), newFrames(7, connection)

@@ -13,12 +13,12 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// frames makes up what a peer of the gRPC listener sends over one connection: calls,
+// frames generates what a peer of the gRPC listener sends over one connection: calls,
 // and frames of all kinds between them, of which a share is broken.
 type frames struct {
 	rnd *rand.Rand
-	// broken is the share of frames that are broken, 0 to 1. Few on most connections,
-	// since the first that is bad enough ends the connection.
+	// broken is the share of frames that are broken, 0 to 1. It is small on most
+	// connections, since the first frame that is bad enough ends the connection.
 	broken float64
 	buf    []byte
 	count  int
@@ -26,7 +26,7 @@ type frames struct {
 	next uint32
 }
 
-// newFrames returns the start of a connection, which its numbers decide.
+// newFrames returns the start of a connection, which its numbers determine.
 func newFrames(seed, connection uint64) *frames {
 	f := &frames{rnd: rand.New(rand.NewPCG(seed, connection)), next: 1}
 	f.broken = []float64{0, 0, 0.002, 0.01, 0.1, 1}[f.rnd.IntN(6)]
@@ -35,8 +35,8 @@ func newFrames(seed, connection uint64) *frames {
 	return f
 }
 
-// length returns how many frames a connection sends: what comes long after the first
-// broken one is mostly read by nobody.
+// length returns how many frames a connection sends: frames long after the first
+// broken one are mostly not read.
 func (f *frames) length() int { return 1 + f.rnd.IntN(min(1000, 2+int(10/(f.broken+0.001)))) }
 
 // fill adds frames until there are n.
@@ -68,7 +68,7 @@ func (f *frames) add() {
 		f.frame(http2.FramePing, http2.Flags(f.rnd.IntN(2)), 0, append(four, four...))
 	case p < 94 && f.rnd.IntN(50) == 0:
 		f.frame(http2.FrameGoAway, 0, 0, append(four, 0, 0, 0, byte(some%14)))
-	default: // a kind that nobody knows
+	default: // an unknown kind
 		f.frame(http2.FrameType(0x10+some%0xe0), http2.Flags(some>>8), f.stream(), four)
 	}
 }
@@ -93,7 +93,7 @@ func (f *frames) settings(some uint32) {
 func (f *frames) call() {
 	id := f.next
 	f.next += 2
-	if f.rnd.IntN(3) == 0 { // one that is answered
+	if f.rnd.IntN(3) == 0 { // a call that is answered
 		which := f.rnd.IntN(len(wholeCalls))
 		f.frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, id, wholeCalls[which][0])
 		f.frame(http2.FrameData, http2.FlagDataEndStream, id, wholeCalls[which][1])
@@ -132,7 +132,7 @@ func (f *frames) body() []byte {
 	}
 }
 
-// frame adds one frame, or something that is none.
+// frame adds one frame, or something that is not a frame.
 func (f *frames) frame(kind http2.FrameType, flags http2.Flags, stream uint32, payload []byte) {
 	f.count++
 	length := uint32(len(payload))
@@ -175,7 +175,7 @@ func (f *frames) garbled(b []byte) []byte {
 	return out
 }
 
-// wholeCalls are headers and message of calls that are answered.
+// wholeCalls are the headers and messages of calls that are answered.
 var wholeCalls = func() (out [][2][]byte) {
 	for path, body := range map[string][]byte{"BatchGet": bodies[0], "StreamBatchGet": bodies[5], "DescribeRing": bodies[15], "ListTables": bodies[20]} {
 		out = append(out, [2][]byte{headerBlock(callTo("/qosproxy.v1.QosProxy/" + path)...), body})
@@ -184,7 +184,8 @@ var wholeCalls = func() (out [][2][]byte) {
 	return out
 }()
 
-// blocks are the headers of calls, each by itself: none needs a table of another.
+// blocks are headers of calls, encoded independently: none needs the table of
+// another.
 var blocks = headerBlocks()
 
 func headerBlocks() (out [][]byte) {
@@ -219,7 +220,7 @@ func headerBlock(fields ...string) []byte {
 	return block
 }
 
-// blockWriter is a bytes.Buffer that can be read again and again.
+// blockWriter is a bytes.Buffer that can be read repeatedly.
 type blockWriter []byte
 
 func (w *blockWriter) Write(p []byte) (int, error) {
@@ -227,7 +228,7 @@ func (w *blockWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// bodies are messages with their prefix, right ones and wrong ones.
+// bodies are messages with their prefixes, valid and invalid ones.
 var bodies = messageBodies()
 
 func messageBodies() (out [][]byte) {

@@ -15,28 +15,27 @@ import (
 	"github.com/qosproxy/qosproxy/internal/memory"
 )
 
-// maxFresh is the most connections of a listener that have not shown yet that
-// there is a client behind them: those in a TLS handshake and, without TLS, those
-// that have sent nothing. They are never more than a quarter of all connections.
+// maxFresh is the maximum number of fresh connections of a listener, unless a quarter of
+// the connections allowed is less. Fresh are those in a TLS handshake and, without TLS,
+// those that have sent nothing yet.
 const maxFresh = 256
 
-// gate is a listener that holds its peers to the limits. TLS handshakes are done
-// here, so that the servers behind it only get connections that have ended
-// theirs.
+// gate is a listener that enforces the limits of its peers. It does TLS handshakes
+// itself, so that the servers behind it only see connections that have completed theirs.
 //
-// A connection above the limit takes the place of the oldest that has had no call of a
-// client, or is closed at once: one that waits in the kernel's queue looks to its client
-// like a proxy that hangs. When too many are fresh the oldest is closed. Peers that open
-// connections and do not use them lose theirs first, since a client needs only some
-// milliseconds.
+// A connection above the limit replaces the oldest one on which no identified client has
+// called. If there is none, it is closed at once: to its client, a connection waiting in
+// the kernel's queue would look like a proxy that hangs. When too many are fresh the
+// oldest is closed. This hits peers that open connections without using them, since a
+// client needs only some milliseconds.
 type gate struct {
 	net.Listener
 	limits  Limits
 	max     *atomic.Int64
 	tls     *tls.Config
 	metrics listenerMetrics
-	// memory is where connections are counted; nil where they are not. What comes for
-	// incomplete requests is counted here if metered, and else by who reads it.
+	// memory counts connections; nil where they are not counted. If metered, the gate
+	// counts the bytes of incomplete requests; otherwise whoever reads them does.
 	memory  *memory.Budget
 	metered bool
 	// callBytes is how many bytes may be held for a call that is being received.
@@ -50,8 +49,8 @@ type gate struct {
 	mu    sync.Mutex
 	open  int
 	fresh list.List // of *conn, the oldest first
-	// unidentified are those without a call of a client yet, the oldest first; none where
-	// nobody is identified.
+	// unidentified are those on which no identified client has called, the oldest first;
+	// empty where nobody is identified.
 	unidentified list.List // of *conn
 }
 
@@ -61,16 +60,16 @@ type accepted struct {
 	err  error
 }
 
-// newGate returns a gate before a listener; run has it accept. A nil config is
-// without TLS.
+// newGate returns a gate in front of a listener; run accepts its connections. A nil
+// config means no TLS.
 func newGate(l net.Listener, limits Limits, most *atomic.Int64, config *tls.Config, m listenerMetrics) *gate {
 	g := &gate{Listener: l, limits: limits, max: most, tls: config, metrics: m, ready: make(chan accepted)}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g
 }
 
-// run accepts connections until the gate is closed. A handshake that panics costs its
-// connection.
+// run accepts connections until the gate is closed. A panic in a handshake closes only
+// its connection.
 func (g *gate) run(incidents *incident.Log) {
 	for g.ctx.Err() == nil {
 		raw, err := g.Listener.Accept()
@@ -95,7 +94,7 @@ func (g *gate) run(incidents *incident.Log) {
 	g.shakes.Wait()
 }
 
-// admit counts a connection, or closes it and returns nil.
+// admit counts a connection and returns it, or closes it and returns nil.
 func (g *gate) admit(raw net.Conn) *conn {
 	most := int(g.max.Load())
 	var replaced, oldest *conn
@@ -183,7 +182,7 @@ func (g *gate) Close() error {
 	return g.Listener.Close()
 }
 
-// forget takes a connection from the fresh ones. The mutex is held.
+// forget removes a connection from the fresh ones. The mutex is held.
 func (g *gate) forget(c *conn) {
 	if c.place != nil {
 		g.fresh.Remove(c.place)
@@ -191,7 +190,7 @@ func (g *gate) forget(c *conn) {
 	}
 }
 
-// identify takes a connection from the unidentified ones. The mutex is held.
+// identify removes a connection from the unidentified ones. The mutex is held.
 func (g *gate) identify(c *conn) {
 	if c.unidentified != nil {
 		g.unidentified.Remove(c.unidentified)
@@ -199,12 +198,12 @@ func (g *gate) identify(c *conn) {
 	}
 }
 
-// errNotSecured means that a connection reached a listener of TLS without it, which
+// errNotSecured means that a connection without TLS reached a listener with TLS, which
 // only a mistake in this package can cause.
 var errNotSecured = errors.New("the connection has no TLS")
 
-// handshaken are the credentials of gRPC connections whose handshake a gate has
-// done: it tells calls of the certificate of their peer.
+// handshaken are the transport credentials of gRPC connections whose handshake a gate has
+// done. They show calls the certificate of their peer.
 type handshaken struct {
 	credentials.TransportCredentials
 }

@@ -24,7 +24,7 @@ import (
 type grpcService struct {
 	qosproxyv1.UnimplementedQosProxyServer
 	server *Server
-	// describing is held while a ring is described.
+	// describing is held while a ring is being described.
 	describing sync.Mutex
 }
 
@@ -66,7 +66,8 @@ type lookupRequest interface {
 	GetPageTokens() []string
 }
 
-// parseGRPC reads a gRPC request, from codec, and returns the encoder that it asks for.
+// parseGRPC converts a gRPC request, decoded by codec, and returns the encoder it asks
+// for.
 func parseGRPC(in lookupRequest) (*parsedRequest, *encoder, error) {
 	encode, err := encoderFor(in.GetEncoding())
 	if err != nil {
@@ -98,7 +99,7 @@ func parseGRPC(in lookupRequest) (*parsedRequest, *encoder, error) {
 	return p, encode, err
 }
 
-// durationOf returns a duration of a request, 0 when it brings none.
+// durationOf returns a duration of a request; 0 if it is unset.
 func durationOf(field string, d *durationpb.Duration) (time.Duration, error) {
 	if d == nil {
 		return 0, nil
@@ -112,7 +113,7 @@ func durationOf(field string, d *durationpb.Duration) (time.Duration, error) {
 	return d.AsDuration(), nil
 }
 
-// BatchGet answers with all keys at once.
+// BatchGet answers all keys in one response.
 func (g *grpcService) BatchGet(ctx context.Context, in *qosproxyv1.BatchGetRequest) (*qosproxyv1.BatchGetResponse, error) {
 	c := g.server.begin()
 	defer c.end(ctx)
@@ -128,7 +129,7 @@ func (g *grpcService) BatchGet(ctx context.Context, in *qosproxyv1.BatchGetReque
 	}
 	var results []byte
 	if resp.Stats.Refused < len(resp.Results) {
-		// Before the lookup is judged: a key whose rows cannot be decoded becomes FAILED.
+		// Before the lookup is judged: encoding makes a key with undecodable rows FAILED.
 		results = encode.results(req.Columns, resp.Results)
 	}
 	c.judge(ctx, resp)
@@ -149,8 +150,8 @@ func (g *grpcService) BatchGet(ctx context.Context, in *qosproxyv1.BatchGetReque
 	return out, nil
 }
 
-// StreamBatchGet answers each key as soon as it is there. When admission refuses the
-// lookup the stream ends like a call of which no key was answered.
+// StreamBatchGet sends each key as soon as it is answered. When admission refuses the
+// lookup, the stream ends like a call in which no key was answered.
 func (g *grpcService) StreamBatchGet(in *qosproxyv1.StreamBatchGetRequest, stream grpc.ServerStreamingServer[qosproxyv1.StreamBatchGetResponse]) error {
 	ctx := stream.Context()
 	c := g.server.begin()
@@ -175,7 +176,7 @@ func (g *grpcService) StreamBatchGet(in *qosproxyv1.StreamBatchGetRequest, strea
 	return stream.Send(&qosproxyv1.StreamBatchGetResponse{Part: &qosproxyv1.StreamBatchGetResponse_Summary{Summary: summary}})
 }
 
-// Explain returns the plan of a lookup. It is not observed: it reads nothing.
+// Explain returns the plan of a lookup. The observer does not see it: it reads nothing.
 func (g *grpcService) Explain(ctx context.Context, in *qosproxyv1.ExplainRequest) (*qosproxyv1.ExplainResponse, error) {
 	c := g.server.begin()
 	req, err := c.resolve(ctx, &parsedRequest{
@@ -194,7 +195,7 @@ func (g *grpcService) Explain(ctx context.Context, in *qosproxyv1.ExplainRequest
 	return &qosproxyv1.ExplainResponse{Plan: plan}, nil
 }
 
-// explain returns the plan of a lookup, which counts for the share of its client.
+// explain returns the plan of a lookup, which counts towards the share of its client.
 func (s *Server) explain(ctx context.Context, req *lookup.Request) (*qosproxyv1.Plan, error) {
 	if err := s.deps.Admission.Charge(identity.FromContext(ctx), len(req.Keys)); err != nil {
 		return nil, err
@@ -206,8 +207,8 @@ func (s *Server) explain(ctx context.Context, req *lookup.Request) (*qosproxyv1.
 	return planOf(plan)
 }
 
-// notReady says that there is no ring yet. The reason is for operators, at the admin
-// listener: it may name the nodes of the cluster.
+// notReady is the error while there is no ring. Why there is none may name nodes of the
+// cluster: the admin listener tells operators.
 func (s *Server) notReady() error {
 	return &lookup.Error{Reason: reasons.NotReady, Message: "the proxy does not know the cluster yet; retry in a moment"}
 }

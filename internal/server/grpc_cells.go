@@ -8,7 +8,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/cqltype"
 )
 
-// The numbers of the fields of Value in value.proto.
+// The field numbers of Value in value.proto.
 const (
 	kindNull        = 1
 	kindText        = 2
@@ -38,7 +38,7 @@ const (
 	kindEmpty       = 26
 )
 
-// The numbers of the fields of the messages in a Value.
+// The field numbers of the messages in a Value.
 const (
 	elements            = 1 // of every message that repeats something
 	entryKey            = 1
@@ -51,13 +51,13 @@ const (
 )
 
 // composite is a list, set, map, tuple, UDT or vector whose elements are being
-// encoded. Messages are known by where they begin.
+// encoded. A message is identified by the offset at which it begins.
 type composite struct {
 	shape shape
-	// message is that of the composite value, and inner the field of the floats.
+	// message is the composite value; inner is the packed field of its floats.
 	message, inner int
-	// next counts the elements so far, element is the Value of the last, and
-	// entry the one that it is part of in a map.
+	// next is the number of elements so far. element is the Value of the last
+	// one, and entry the map entry that contains it.
 	next, element, entry int
 }
 
@@ -65,15 +65,16 @@ type composite struct {
 type shape uint8
 
 const (
-	// values are one Value after the other.
+	// values are a sequence of Value messages.
 	values shape = iota
-	// entries are a key and a value each.
+	// entries are pairs of a key and a value.
 	entries
-	// floats are packed.
+	// floats are a packed field.
 	floats
 )
 
-// top returns the innermost composite value, nil for the cell itself.
+// top returns the innermost open composite; nil if the next piece is the cell
+// itself.
 func (e *encoder) top() *composite {
 	if len(e.open) == 0 {
 		return nil
@@ -81,7 +82,8 @@ func (e *encoder) top() *composite {
 	return &e.open[len(e.open)-1]
 }
 
-// enter begins the Value of the next piece. That of the cell has begun already.
+// enter begins the Value of the next piece, unless that is the cell, whose Value
+// has begun.
 func (e *encoder) enter() {
 	c := e.top()
 	switch {
@@ -231,8 +233,8 @@ func (e *encoder) Begin(t *cqltype.Type, _ int) {
 	e.open = append(e.open, c)
 }
 
-// kindOf returns the field of Value for a composite type that has one of its own
-// name.
+// kindOf returns the field of Value for a composite type other than a map or a
+// float vector.
 func kindOf(kind cqltype.Kind) protowire.Number {
 	switch kind {
 	case cqltype.List:

@@ -12,14 +12,14 @@ import (
 	"github.com/qosproxy/qosproxy/internal/memory"
 )
 
-// codec is gRPC's own for protobuf, but that it leaves the keys of a lookup
-// encoded until the types of their columns are known: as messages they would be
-// most of what a request allocates.
+// codec is gRPC's protobuf codec, except that it leaves the keys of a lookup encoded until the
+// types of their columns are known. Decoded to messages they would cause most of the
+// allocations of a request.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2("proto")} }
 
-// Marshal encodes a message into a buffer that is counted until it has been written.
+// Marshal encodes a message. The buffer of an *outgoing counts until it has been written.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	out, ok := v.(*outgoing)
 	if !ok {
@@ -30,7 +30,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	b, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend((*buf)[:0], out.message)
 	*buf = b
 	if err != nil || mem.IsBelowBufferPoolingThreshold(cap(b)) {
-		out.answer.Sent() // gRPC keeps no count of so few
+		out.answer.Sent() // gRPC does not pool, and so does not release, small buffers
 	}
 	if err != nil {
 		return nil, err
@@ -38,8 +38,8 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.NewBuffer(buf, pool)}, nil
 }
 
-// sentPool is told by gRPC when a buffer is needed no longer: it has been written, or its
-// stream is gone.
+// sentPool is how gRPC reports that it needs a buffer no longer: the buffer has been written,
+// or its stream is gone.
 type sentPool struct {
 	mem.BufferPool
 	answer *memory.Answer
@@ -51,42 +51,42 @@ func (p sentPool) Put(b *[]byte) {
 	p.BufferPool.Put(b)
 }
 
-// Unmarshal decodes a message. The keys of a lookup become its unknown fields,
-// where encodedKeys finds them.
+// Unmarshal decodes a message. The keys of a lookup become unknown fields of it, where
+// encodedKeys finds them.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	in, counted := v.(*incoming)
 	if counted {
 		v, in.bytes = in.message, data.Len()
-		if in.inflated == 0 { // else it was compressed, to nobody knows how many
+		if in.inflated == 0 { // else it was compressed, and its size on the wire is not known
 			in.wire = in.bytes
 		}
 	}
 	switch m := v.(type) {
 	case *qosproxyv1.BatchGetRequest, *qosproxyv1.StreamBatchGetRequest, *qosproxyv1.ExplainRequest:
 		return unmarshalLookup(data.Materialize(), m.(proto.Message), in)
-	default: // which have neither lists nor maps
+	default: // the other requests have neither lists nor maps
 		return c.CodecV2.Unmarshal(data, v)
 	}
 }
 
-// The numbers of the fields with the keys in all requests that have keys, and with the
-// components in a key.
+// The field numbers of the keys, in all requests that have keys, and of the components in a
+// key.
 const (
 	requestKeys   = 3
 	keyComponents = 1
 )
 
-// maxDepth is how deep within each other protobuf decodes messages.
+// maxDepth is how deeply nested messages protobuf decodes.
 const maxDepth = protowire.DefaultRecursionLimit
 
-// countElements returns how many elements of maxElements a message has. Messages deeper within
-// each other than depth do not count.
+// countElements returns how many elements of a message count towards maxElements. It ignores
+// messages that are nested more than depth levels deep.
 func countElements(b []byte, of protoreflect.MessageDescriptor, depth int) int {
 	count := 0
 	for len(b) > 0 && depth > 0 {
 		number, typ, n := protowire.ConsumeField(b)
 		if n < 0 {
-			break // of which protobuf tells
+			break // protobuf reports the error
 		}
 		count++
 		if field := of.Fields().ByNumber(number); field != nil && typ == protowire.BytesType {
@@ -104,7 +104,8 @@ func countElements(b []byte, of protoreflect.MessageDescriptor, depth int) int {
 	return count
 }
 
-// unmarshalLookup decodes a request from bytes that become its own, within the memory of in.
+// unmarshalLookup decodes a request and keeps b. It takes the memory it needs from in, which
+// may be nil.
 func unmarshalLookup(b []byte, m proto.Message, in *incoming) error {
 	keys, rest, longest := b[:0], []byte(nil), []byte(nil)
 	of, elements := m.ProtoReflect().Descriptor(), 0
@@ -145,7 +146,7 @@ func countKeys(in proto.Message) (keys int) {
 	return keys
 }
 
-// encodedKeys returns the keys that unmarshalLookup has left encoded.
+// encodedKeys returns the keys that unmarshalLookup left encoded.
 func encodedKeys(in proto.Message) [][]byte {
 	keys := make([][]byte, 0, countKeys(in))
 	for b := in.ProtoReflect().GetUnknown(); len(b) > 0; {
@@ -157,8 +158,8 @@ func encodedKeys(in proto.Message) [][]byte {
 	return keys
 }
 
-// lone returns the content of an encoded message that has one field alone, of
-// that number; ok is false for another message.
+// lone returns the content of an encoded message whose only field has that number; ok is false
+// for any other message.
 func lone(message []byte, field protowire.Number) (content []byte, ok bool) {
 	number, typ, tag := protowire.ConsumeTag(message)
 	if tag < 0 || number != field || typ != protowire.BytesType {

@@ -15,7 +15,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// valueKeys encodes keys that are messages.
+// valueKeys returns the encoder of keys that are messages.
 func valueKeys(t *schema.Table, keys []*qosproxyv1.Key) keyEncoder {
 	return func(i int) (partition.Key, error) {
 		values := keys[i].GetComponents()
@@ -23,8 +23,8 @@ func valueKeys(t *schema.Table, keys []*qosproxyv1.Key) keyEncoder {
 	}
 }
 
-// TestEncodedKeysMeanWhatProtobufSays holds keys that are taken from the wire
-// against the same keys as messages.
+// TestEncodedKeysMeanWhatProtobufSays compares keys taken from the wire with the same keys
+// decoded as messages.
 func TestEncodedKeysMeanWhatProtobufSays(t *testing.T) {
 	component := func(value []byte) []byte { return appendBytes(nil, keyComponents, value) }
 	word := appendBytes(nil, kindText, []byte("é"))
@@ -81,8 +81,8 @@ func TestCodecRefusesWhatIsNoMessage(t *testing.T) {
 	}
 }
 
-// TestKeysOutliveTheirMessage reads keys after the buffer that they came in has
-// been reused.
+// TestKeysOutliveTheirMessage reads keys after the buffer in which they arrived has been
+// reused.
 func TestKeysOutliveTheirMessage(t *testing.T) {
 	tbl := table(t, "t", 1, "id text")
 	b := marshal(t, &qosproxyv1.BatchGetRequest{Keys: []*qosproxyv1.Key{key(text("a")), key(text("b"))}})
@@ -100,8 +100,8 @@ func TestKeysOutliveTheirMessage(t *testing.T) {
 	assert.Equal(t, "b", string(keys[1].Routing()))
 }
 
-// TestNestedNumbersAreBounded has numbers in a list that are too long for any key: making one
-// of megabytes decimal takes seconds.
+// TestNestedNumbersAreBounded has numbers in a list that are too long for any key: converting
+// megabytes to decimal takes seconds.
 func TestNestedNumbersAreBounded(t *testing.T) {
 	tbl := table(t, "t", 1, "id frozen<list<varint>>")
 	number := func(size int) *qosproxyv1.Value {

@@ -24,15 +24,14 @@ import (
 // errorDomain is the domain of google.rpc.ErrorInfo.
 const errorDomain = "qosproxy"
 
-// reasonKey is where the metadata of google.rpc.ErrorInfo has a word of qosproxy.v1.Reason.
+// reasonKey is the metadata key of google.rpc.ErrorInfo for a word of qosproxy.v1.Reason.
 const reasonKey = "reason"
 
-// maxDetailBytes bounds the response that travels in the details of an error.
-// Details are a header: many clients refuse more than 8 KiB of headers, and then
-// show an error about headers in place of ours.
+// maxDetailBytes bounds the response in the details of an error. Details travel in a header.
+// Many clients refuse more than 8 KiB of headers, and then report that instead of our error.
 const maxDetailBytes = 4 << 10
 
-// grpcError is the status of a request that is refused as a whole.
+// grpcError returns the status of a request that is refused as a whole.
 func grpcError(ctx context.Context, err error) error {
 	if failed, ok := errors.AsType[*incident.Error](err); ok {
 		return incidentError(failed)
@@ -47,15 +46,15 @@ func grpcError(ctx context.Context, err error) error {
 	return withDetails(status.New(o.grpc, message), details...)
 }
 
-// failGRPC ends a call with an error: its own status if it has one, such as that of a
-// message that could not be sent.
+// failGRPC ends a call with an error. It returns the status of err if err has one, such as
+// that of a message that could not be sent.
 func (c *call) failGRPC(ctx context.Context, err error) error {
 	c.outcome = outcomeOfError(ctx, err)
 	return asStatus(ctx, err)
 }
 
-// unansweredError is the status of a lookup of which no key was answered, with
-// the response that tells so of each key.
+// unansweredError returns the status of a lookup in which no key was answered. Its details
+// have the response, with the status of each key.
 func unansweredError(o outcome, from *lookup.Response) error {
 	results := from.Results
 	texts := 0
@@ -86,8 +85,8 @@ func unansweredError(o outcome, from *lookup.Response) error {
 	return withDetails(status.New(o.grpc, message), details...)
 }
 
-// fits reports whether a response fits into the details of an error, if need be without the
-// texts of its results, or without their reasons as well. Results are those of the response.
+// fits reports whether a response fits into the details of an error. If need be it drops the
+// texts of the results, and then their reasons. results are those of resp.
 func fits(resp *qosproxyv1.BatchGetResponse, results []qosproxyv1.KeyResult) bool {
 	for _, omit := range []func(*qosproxyv1.KeyResult){
 		func(*qosproxyv1.KeyResult) {},
@@ -113,12 +112,12 @@ func outcomeDetails(o outcome) []protoadapt.MessageV1 {
 	return details
 }
 
-// unknownMethod is the status of a call of a method that does not exist.
+// unknownMethod returns the status for a call of a method that does not exist.
 func unknownMethod(message string) error {
 	return withDetails(status.New(codes.Unimplemented, message), outcomeDetails(outcome{reason: "UNKNOWN_METHOD", why: reasons.UnknownMethod})...)
 }
 
-// withDetails adds the details, which fails only for a status that is OK.
+// withDetails adds details to a status, which fails only for OK.
 func withDetails(s *status.Status, details ...protoadapt.MessageV1) error {
 	detailed, err := s.WithDetails(details...)
 	if err != nil {

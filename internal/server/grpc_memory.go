@@ -15,9 +15,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/memory"
 )
 
-// registrar registers services whose calls are received and answered within the budget
-// of memory. gRPC's own interceptors see a call too late for that: when its message has
-// come whole.
+// registrar registers services whose calls are received and answered within the memory
+// budget. gRPC's own interceptors see a call too late for that: when its message has
+// arrived whole.
 type registrar struct {
 	*grpc.Server
 	server *Server
@@ -37,8 +37,8 @@ func (r registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	r.Server.RegisterService(&own, impl)
 }
 
-// unary guards the handler of a unary method: a panic becomes INTERNAL, and request and
-// answer are held to the budget.
+// unary guards the handler of a unary method: it turns a panic into INTERNAL, and counts
+// request and answer in the memory budget.
 func (s *Server) unary(method string, handle grpc.MethodHandler) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (out any, err error) {
 		if refused := refusalOf(ctx); refused != nil {
@@ -94,8 +94,8 @@ func (s *Server) stream(handle grpc.StreamHandler) grpc.StreamHandler {
 	}
 }
 
-// asStatus returns an error as a status: most are one already, others are grpcError's.
-// status.FromError would make a status of the others first.
+// asStatus returns err if it has a status, as most errors have, and otherwise its
+// grpcError. status.FromError would turn the others into UNKNOWN.
 func asStatus(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -106,13 +106,13 @@ func asStatus(ctx context.Context, err error) error {
 	return grpcError(ctx, err)
 }
 
-// statusError is an error that has its status.
+// statusError is an error with a status of its own.
 type statusError interface {
 	error
 	GRPCStatus() *status.Status
 }
 
-// unknown answers the calls of methods that do not exist, by the ways of all others.
+// unknown answers calls of methods that do not exist, with the same guards as all others.
 func (s *Server) unknown(_ any, stream grpc.ServerStream) error {
 	return s.stream(func(any, grpc.ServerStream) error {
 		method, _ := grpc.MethodFromServerStream(stream)
@@ -120,7 +120,7 @@ func (s *Server) unknown(_ any, stream grpc.ServerStream) error {
 	})(nil, stream)
 }
 
-// countedStream is a stream whose messages are held to the budget.
+// countedStream is a stream whose messages count in the memory budget.
 type countedStream struct {
 	grpc.ServerStream
 	server *Server
@@ -142,34 +142,36 @@ func (h *countedStream) SendMsg(m any) error {
 	return h.ServerStream.SendMsg(out)
 }
 
-// compressed reports whether the messages of a call may be.
+// compressed reports whether messages of a call may be compressed.
 func compressed(ctx context.Context) bool {
 	stream, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ RecvCompress() string })
 	return ok && stream.RecvCompress() != "" && stream.RecvCompress() != encoding.Identity
 }
 
-// answerPlainly has gRPC not compress the answers of a call, which it does for a request that
-// is: it gives a buffer back when it is compressed, and what it became would wait uncounted.
+// answerPlainly stops gRPC from compressing the answers to a compressed request: it gives a
+// buffer back once it is compressed, and the result would wait for its reader uncounted.
 func answerPlainly(ctx context.Context) {
 	if compressed(ctx) {
-		_ = grpc.SetSendCompressor(ctx, encoding.Identity) // fails for a stream that is gone
+		_ = grpc.SetSendCompressor(ctx, encoding.Identity) // fails only for a stream that is gone
 	}
 }
 
-// incoming is a message to decode into.
+// incoming is a message to decode into, with the memory that it takes.
 type incoming struct {
 	message any
 	call    *memory.Call
-	// inflated is what gRPC may have made of a compressed message by the time it is decoded.
+	// inflated is the maximum size of what gRPC has decompressed by the time of decoding,
+	// in bytes.
 	inflated int
-	// wire is how many bytes of it have come, as far as is known, bytes is how many it takes, and err is why it was not decoded: gRPC would answer an error
-	// of the codec with INTERNAL.
+	// wire is the number of bytes received, as far as known; bytes is how many the message
+	// takes in memory; err is why it was not decoded. Returned by the codec, gRPC would
+	// answer it with INTERNAL.
 	wire, bytes int
 	err         error
 }
 
-// expand takes memory for a copy of a message, and for so many elements that it becomes. A nil
-// incoming takes none.
+// expand takes memory for the bytes of a message and for the elements into which it is
+// decoded. A nil incoming takes none.
 func (in *incoming) expand(elements int) error {
 	if elements > maxElements {
 		return tooManyElements("")
@@ -181,7 +183,8 @@ func (in *incoming) expand(elements int) error {
 	return in.call.Expect(in.inflated + in.bytes)
 }
 
-// refuse keeps why the message is not decoded, for receive, and returns the error of the codec.
+// refuse stores why the message is not decoded, for receive, and returns the error for the
+// codec.
 func (in *incoming) refuse(err error) error {
 	if in == nil {
 		return err
@@ -190,8 +193,8 @@ func (in *incoming) refuse(err error) error {
 	return nil
 }
 
-// receive decodes the message of a call, unless that has to go before it has come. gRPC
-// itself would end such a call as CANCELLED only.
+// receive decodes the message of a call, unless the call is evicted before the message has
+// arrived: gRPC itself would end such a call with CANCELLED and no reason.
 func (s *Server) receive(ctx context.Context, method string, call *memory.Call, decode func(any) error, into any) error {
 	in := &incoming{message: into, call: call}
 	if call == nil {
@@ -199,7 +202,7 @@ func (s *Server) receive(ctx context.Context, method string, call *memory.Call, 
 		return cmp.Or(err, in.err)
 	}
 	if compressed(ctx) {
-		in.inflated = 2 * s.cfg.MaxRequestBytes // of a unary call gRPC decodes a second, to refuse it
+		in.inflated = 2 * s.cfg.MaxRequestBytes // gRPC decompresses a second message before it refuses it
 	}
 	if err := call.Expect(in.inflated); err != nil {
 		return err
@@ -224,13 +227,13 @@ func (s *Server) receive(ctx context.Context, method string, call *memory.Call, 
 	}
 }
 
-// outgoing is a message that is counted until gRPC has written it.
+// outgoing is a message that counts until gRPC has written it.
 type outgoing struct {
 	message proto.Message
 	answer  *memory.Answer
 }
 
-// take takes the memory for the answer of a unary call, once; the error is a *memory.Error.
+// take takes the memory for the answer of a unary call, once. The error is a *memory.Error.
 func (o *outgoing) take(call *memory.Call, m proto.Message) (err error) {
 	if o.message != nil {
 		return nil
@@ -240,11 +243,11 @@ func (o *outgoing) take(call *memory.Call, m proto.Message) (err error) {
 	return err
 }
 
-// answerKey is the context key of what a unary call sends.
+// answerKey is the context key of the *outgoing of a unary call.
 type answerKey struct{}
 
 // takeAnswer takes the memory for the answer of a unary call before its handler returns, so
-// that the observer of a lookup is told when there is none.
+// that the observer of a lookup learns when there is none.
 func takeAnswer(ctx context.Context, m proto.Message) error {
 	sending, ok := ctx.Value(answerKey{}).(*outgoing)
 	if !ok {
@@ -253,8 +256,8 @@ func takeAnswer(ctx context.Context, m proto.Message) error {
 	return sending.take(callOf(ctx), m)
 }
 
-// outgoingOf takes the memory for a message; the error is a *memory.Error. abort, which
-// may be nil, ends the call.
+// outgoingOf takes the memory for a message. The error is a *memory.Error. abort ends the
+// call; it may be nil.
 func outgoingOf(call *memory.Call, m proto.Message, abort func()) (any, error) {
 	if call == nil {
 		return m, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// statusesOf are the wire statuses by partition.Status.
+// statusesOf maps partition.Status to the status on the wire.
 var statusesOf = [...]qosproxyv1.KeyStatus{
 	partition.Found:       qosproxyv1.KeyStatus_KEY_STATUS_FOUND,
 	partition.NotFound:    qosproxyv1.KeyStatus_KEY_STATUS_NOT_FOUND,
@@ -26,7 +26,7 @@ var statusesOf = [...]qosproxyv1.KeyStatus{
 	partition.Failed:      qosproxyv1.KeyStatus_KEY_STATUS_FAILED,
 }
 
-// kindsOf are the wire type kinds by cqltype.Kind.
+// kindsOf maps cqltype.Kind to the type kind on the wire.
 var kindsOf = [...]qosproxyv1.TypeKind{
 	cqltype.ASCII:     qosproxyv1.TypeKind_TYPE_KIND_ASCII,
 	cqltype.BigInt:    qosproxyv1.TypeKind_TYPE_KIND_BIGINT,
@@ -58,7 +58,7 @@ var kindsOf = [...]qosproxyv1.TypeKind{
 	cqltype.Custom:    qosproxyv1.TypeKind_TYPE_KIND_CUSTOM,
 }
 
-// columnKindsOf are the wire kinds of columns by schema.ColumnKind.
+// columnKindsOf maps schema.ColumnKind to the column kind on the wire.
 var columnKindsOf = [...]qosproxyv1.ColumnKind{
 	schema.PartitionKey: qosproxyv1.ColumnKind_COLUMN_KIND_PARTITION_KEY,
 	schema.Clustering:   qosproxyv1.ColumnKind_COLUMN_KIND_CLUSTERING,
@@ -66,8 +66,8 @@ var columnKindsOf = [...]qosproxyv1.ColumnKind{
 	schema.Regular:      qosproxyv1.ColumnKind_COLUMN_KIND_REGULAR,
 }
 
-// typeOf returns a type as on the wire. It panics for a kind that has no number there,
-// which only a mistake in this package can cause: better an incident than a guess.
+// typeOf converts a type. It panics for a kind without a number on the wire, which only a
+// mistake in this package can cause: an incident is better than a guess.
 func typeOf(t *cqltype.Type) *qosproxyv1.Type {
 	out := &qosproxyv1.Type{Kind: kindsOf[t.Kind], Name: t.String(), FieldNames: t.Fields, Dimension: int32(t.Dimension)}
 	for _, e := range t.Elems {
@@ -84,8 +84,8 @@ func columnsOf(columns []schema.Column) []*qosproxyv1.Column {
 	return out
 }
 
-// leftover reports whether some key was not answered, and which keys are worth
-// asking again.
+// leftover reports whether some key was not answered, and returns the positions of the
+// unprocessed keys.
 func leftover(results []partition.Result) (partial bool, positions []int32) {
 	for i := range results {
 		partial = partial || !results[i].Status.Answered()
@@ -108,8 +108,8 @@ func statsOf(s lookup.Stats) *qosproxyv1.Stats {
 	}
 }
 
-// explanationOf returns how a traced lookup was asked. The error is a word that the API does
-// not know.
+// explanationOf converts the plan and the attempts of a traced lookup. It fails for a word
+// that the API does not know.
 func explanationOf(resp *lookup.Response) (*qosproxyv1.Explanation, error) {
 	plan, err := planOf(resp.Plan)
 	if err != nil {
@@ -151,7 +151,7 @@ func attemptOf(a lookup.Attempt) (*qosproxyv1.Attempt, error) {
 	return out, nil
 }
 
-// planOf returns a plan. The error is a word that the API does not know.
+// planOf converts a plan, which may be nil. It fails for a word that the API does not know.
 func planOf(p *lookup.Plan) (*qosproxyv1.Plan, error) {
 	out := &qosproxyv1.Plan{}
 	if p == nil {

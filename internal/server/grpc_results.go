@@ -12,19 +12,20 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// encoder turns results into protobuf's wire format, straight from the cells: a
-// tree of messages would cost several times more than the encoding. It serves
-// one response.
+// encoder encodes results in protobuf's wire format directly from the cells:
+// building a tree of messages would cost several times more than the encoding. It
+// serves one response.
 type encoder struct {
 	// raw leaves the cells undecoded.
 	raw bool
-	// buf is what has been encoded.
+	// buf is the output so far.
 	buf []byte
-	// open are the composite values around the piece of a cell that comes next.
+	// open are the composite values around the next piece of a cell, outermost
+	// first.
 	open []composite
 }
 
-// encoderFor returns the encoder a request asks for.
+// encoderFor returns the encoder that a request asks for.
 func encoderFor(e qosproxyv1.Encoding) (*encoder, error) {
 	switch e {
 	case qosproxyv1.Encoding_ENCODING_UNSPECIFIED, qosproxyv1.Encoding_ENCODING_VALUES:
@@ -36,7 +37,7 @@ func encoderFor(e qosproxyv1.Encoding) (*encoder, error) {
 	}
 }
 
-// The numbers of the fields in qosproxy.proto; grpc_cells.go has those of values.
+// The field numbers in qosproxy.proto; grpc_cells.go has those of values.
 const (
 	responseResults = 2
 	resultStatus    = 1
@@ -47,15 +48,15 @@ const (
 	rowValues       = 1
 )
 
-// attach makes fields that are encoded already part of a message. To the
-// message they are unknown fields, which are sent as they are; only those who
-// receive it see them in their place.
+// attach adds encoded fields to a message, as unknown fields: protobuf sends
+// these unchanged, and the receiver decodes them as the fields they are.
 func attach(m proto.Message, fields []byte) { m.ProtoReflect().SetUnknown(fields) }
 
-// results returns the results of a lookup as a field of BatchGetResponse. A
-// result whose cells cannot be decoded becomes FAILED, also in results.
+// results encodes the results of a lookup as a field of BatchGetResponse. It
+// replaces a result whose cells cannot be decoded with FAILED, also in the
+// argument.
 func (e *encoder) results(columns []schema.Column, results []partition.Result) []byte {
-	const perResult, perRow, perCell = 8, 4, 10 // about what tags and lengths take
+	const perResult, perRow, perCell = 8, 4, 10 // approximate sizes of tags and lengths
 	size := 0
 	for i := range results {
 		r := &results[i]
@@ -119,14 +120,15 @@ func (e *encoder) value(t *cqltype.Type, cell []byte) error {
 	return t.Walk(cell, e)
 }
 
-// begin starts a message in a field, and returns what end needs to know.
+// begin starts a message in a field, and returns its offset for end.
 func (e *encoder) begin(field protowire.Number) int {
 	e.buf = append(protowire.AppendTag(e.buf, field, protowire.BytesType), 0)
 	return len(e.buf)
 }
 
-// end puts the length in front of the message that began there. There is room
-// for one byte, which is enough for most; a longer message moves.
+// end writes the length in front of the message that began at that offset. One
+// byte is reserved for it, which is enough for most messages; longer ones are
+// moved.
 func (e *encoder) end(at int) {
 	size := len(e.buf) - at
 	if size < 0x80 {

@@ -17,8 +17,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// everyType holds, for each CQL type, a value as JSON and as the JSON form of
-// its proto Value.
+// everyType has, for each CQL type, a value as JSON and the JSON form of its
+// proto Value.
 var everyType = []struct{ cql, json, value string }{
 	{"ascii", `"abc"`, `{"text":"abc"}`},
 	{"text", `"é"`, `{"text":"é"}`},
@@ -68,7 +68,7 @@ func TestEveryTypeInRows(t *testing.T) {
 			typ := tbl.Schema.Columns[1].Type
 			given := typ
 			if c.cql == "counter" {
-				given = parse(t, "bigint") // no counter can be given
+				given = parse(t, "bigint") // a counter cannot be given
 			}
 			row := []partition.Row{{cell(t, given, c.json)}, {nil}}
 			found := partition.Result{Status: partition.Found, Rows: row}
@@ -102,10 +102,10 @@ func TestEveryTypeInRows(t *testing.T) {
 func TestEveryTypeInKeys(t *testing.T) {
 	for _, c := range everyType {
 		if c.cql == "duration" || c.cql == "counter" {
-			continue // no part of any key
+			continue // cannot be part of a key
 		}
 		t.Run(c.cql+" "+c.json, func(t *testing.T) {
-			// Of a composite key, where a component may be empty.
+			// In a composite key, a component may be empty.
 			tbl := table(t, "t", 2, "a "+c.cql, "b int")
 			types, names := keyColumns(tbl.Schema)
 			var v qosproxyv1.Value
@@ -201,8 +201,8 @@ func TestColumnNamesAreThoseOfSelectJSON(t *testing.T) {
 	assert.True(t, json.Valid(w.Body.Bytes()))
 }
 
-// TestEveryLengthInRows crosses the lengths at which the length of a message
-// takes one more byte, at every depth.
+// TestEveryLengthInRows covers the lengths at which the length prefix of a
+// message grows by a byte, at every depth.
 func TestEveryLengthInRows(t *testing.T) {
 	tbl := table(t, "t", 1, "id int", "v map<text, frozen<list<text>>>")
 	typ := tbl.Schema.Columns[1].Type
@@ -224,7 +224,8 @@ func TestEveryLengthInRows(t *testing.T) {
 	}
 }
 
-// TestEveryKindHasItsNumberOnTheWire keeps UNSPECIFIED for what is never sent.
+// TestEveryKindHasItsNumberOnTheWire reserves UNSPECIFIED for what is never
+// sent.
 func TestEveryKindHasItsNumberOnTheWire(t *testing.T) {
 	for k := cqltype.Unknown + 1; int(k) < len(kindsOf); k++ {
 		assert.NotZero(t, kindsOf[k], k)

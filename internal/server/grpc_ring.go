@@ -12,9 +12,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// DescribeRing returns who owns what. A client sees the keyspaces of which it may
-// read a table and the hosts that hold their replicas; a client that may read no
-// table sees nothing.
+// DescribeRing returns which hosts own what. A client sees the keyspaces in which
+// it may read a table, and the hosts with replicas of these; a client that may read
+// no table sees nothing.
 func (g *grpcService) DescribeRing(ctx context.Context, in *qosproxyv1.DescribeRingRequest) (*qosproxyv1.DescribeRingResponse, error) {
 	if err := g.server.mayDescribe(ctx, in.GetKeyspace()); err != nil {
 		return nil, grpcError(ctx, err)
@@ -23,8 +23,9 @@ func (g *grpcService) DescribeRing(ctx context.Context, in *qosproxyv1.DescribeR
 	if snapshot == nil {
 		return nil, grpcError(ctx, g.server.notReady())
 	}
-	// Nothing of a lookup waits for a ring, and one with its ranges has a hundred
-	// thousand entries and more: so one at a time; other callers retry.
+	// No lookup waits for this, and a ring with its ranges has a hundred thousand
+	// entries and more: so only one is described at a time, and other callers
+	// retry.
 	if !g.describing.TryLock() {
 		busy := shed
 		busy.why = reasons.Busy
@@ -38,8 +39,8 @@ func (g *grpcService) DescribeRing(ctx context.Context, in *qosproxyv1.DescribeR
 	return out, nil
 }
 
-// ringOf describes one keyspace, or every keyspace that has a placement when the
-// name is empty, to a client of that access. Only what it may see is computed.
+// ringOf describes one keyspace, or every keyspace with a placement if the name is
+// empty, to a client with that access. It computes only what the client may see.
 func ringOf(r *ring.Ring, keyspace string, ranges bool, access *identity.Access) (*qosproxyv1.DescribeRingResponse, error) {
 	names := []string{keyspace}
 	if keyspace == "" {
@@ -67,16 +68,18 @@ func ringOf(r *ring.Ring, keyspace string, ranges bool, access *identity.Access)
 	return out, nil
 }
 
-// ringDescription is keyspaces to describe. Keyspaces of equal replication share a
-// placement, whose ownership and ranges are computed once and shared as well.
+// ringDescription is a set of keyspaces to describe. Keyspaces of equal replication
+// share a placement, whose ownership and ranges are computed once and shared as
+// well.
 type ringDescription struct {
 	keyspaces []*qosproxyv1.KeyspaceRing
-	// placements are those of the keyspaces; placed has the first keyspace of each.
+	// placements are those of keyspaces, by index; placed is the first keyspace of
+	// each.
 	placements []*ring.Placement
 	placed     map[*ring.Placement]*qosproxyv1.KeyspaceRing
 }
 
-// add takes a keyspace, with its ownership by ring.HostIndex.
+// add adds a keyspace, with its ownership by ring.HostIndex.
 func (d *ringDescription) add(name string, p *ring.Placement) {
 	k := &qosproxyv1.KeyspaceRing{Keyspace: name}
 	d.keyspaces, d.placements = append(d.keyspaces, k), append(d.placements, p)
@@ -86,8 +89,8 @@ func (d *ringDescription) add(name string, p *ring.Placement) {
 	}
 }
 
-// hosts returns the hosts that hold a replica, or all, and the position of each by
-// ring.HostIndex: -1 where it is left out.
+// hosts returns the hosts that hold a replica, or all hosts, and the position of
+// each in the result by ring.HostIndex; -1 if it is left out.
 func (d *ringDescription) hosts(r *ring.Ring, all bool) (hosts []*qosproxyv1.Host, positions []int32) {
 	replica := make([]bool, r.Len())
 	for _, k := range d.placed {
@@ -106,8 +109,8 @@ func (d *ringDescription) hosts(r *ring.Ring, all bool) (hosts []*qosproxyv1.Hos
 	return hosts, positions
 }
 
-// fill gives every keyspace its ownership, and its ranges when they are wanted, by
-// the position of hosts.
+// fill converts the ownership of every keyspace to the positions of hosts, and adds
+// the ranges if they are wanted.
 func (d *ringDescription) fill(positions []int32, hosts int, ranges bool) {
 	for p, k := range d.placed {
 		ownership := make([]float64, hosts)
@@ -127,7 +130,7 @@ func (d *ringDescription) fill(positions []int32, hosts int, ranges bool) {
 	}
 }
 
-// rangesOf returns the ranges of a placement, which it allocates together.
+// rangesOf returns the ranges of a placement, allocated together.
 func rangesOf(p *ring.Placement, positions []int32) []*qosproxyv1.TokenRange {
 	total := 0
 	for t := range p.Ranges() {

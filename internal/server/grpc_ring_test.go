@@ -17,7 +17,7 @@ import (
 )
 
 // twoDatacenters has one host in dc0 and two in dc1, each with that many tokens.
-// Keyspace shop lies in dc1, others all lie in dc0.
+// Keyspace shop is in dc1, others more keyspaces are in dc0.
 func twoDatacenters(t testing.TB, tokens, others int) *ring.Ring {
 	t.Helper()
 	hosts := []ring.Host{{ID: "z", Addr: "10.0.0.9:9042", DC: "dc0", Rack: "r1"},
@@ -70,7 +70,7 @@ func TestAClientSeesOfTheRingWhatItMayRead(t *testing.T) {
 	}
 }
 
-// checkKeyspace says which hosts hold a keyspace, by what the response says.
+// checkKeyspace checks a keyspace against the hosts of the response.
 func checkKeyspace(t *testing.T, out *qosproxyv1.DescribeRingResponse, k *qosproxyv1.KeyspaceRing) {
 	t.Helper()
 	dc, factor := "dc1", 2.0

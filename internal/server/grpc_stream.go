@@ -13,21 +13,21 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// keyStream is one StreamBatchGet between the lookup, which answers keys as hosts do, and
-// its reader, who takes them when he likes. The lookup and its permit end with the last
-// host, whatever the reader does.
+// keyStream is a StreamBatchGet. It stands between the lookup, which answers keys at the
+// speed of hosts, and a reader that may be slow. The lookup and its permit end with the
+// last host, whatever the reader does.
 type keyStream struct {
 	*call
 	req    *lookup.Request
 	encode *encoder
 	stream grpc.ServerStreamingServer[qosproxyv1.StreamBatchGetResponse]
 
-	// answers are those that the reader has not been sent; it holds all keys.
+	// answers are not sent yet; the channel has room for all keys.
 	answers chan keyAnswer
-	// ended takes how the lookup ended, once its last answer is in answers.
+	// ended receives how the lookup ended, after its last answer went to answers.
 	ended chan streamEnd
-	// unsent is the memory of the answers that the lookup left unsent when it ended; its
-	// Sent is to be called.
+	// unsent is the memory of all answers, taken when the lookup ends; its Sent must be
+	// called.
 	unsent *memory.Answer
 }
 
@@ -37,7 +37,7 @@ type keyAnswer struct {
 	result partition.Result
 }
 
-// streamEnd is how a lookup ended, and what its unsent answers hold.
+// streamEnd is how a lookup ended, with the memory of its answers.
 type streamEnd struct {
 	stats  lookup.Stats
 	err    error
@@ -45,14 +45,14 @@ type streamEnd struct {
 }
 
 // get reads the keys of a request and sends each as soon as it is answered. The results
-// are without rows.
+// that it returns have no rows.
 func (k *keyStream) get(ctx context.Context, req *lookup.Request) (resp *lookup.Response, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	k.req, k.answers, k.ended = req, make(chan keyAnswer, len(req.Keys)), make(chan streamEnd, 1)
 	go k.read(ctx)
 	var results []partition.Result
-	defer func() { // also when the sending panics
-		cancel() // of use when the reader is gone
+	defer func() { // also if sending panics
+		cancel() // ends the lookup when the reader is gone
 		end := <-k.ended
 		k.unsent = end.unsent
 		if err = cmp.Or(end.err, err); err == nil {
@@ -63,7 +63,7 @@ func (k *keyStream) get(ctx context.Context, req *lookup.Request) (resp *lookup.
 	return nil, err
 }
 
-// read asks for the keys. It returns when the hosts have answered.
+// read runs the lookup. It returns when the hosts have answered.
 func (k *keyStream) read(ctx context.Context) {
 	var end streamEnd
 	defer func() {
@@ -85,12 +85,12 @@ func (k *keyStream) read(ctx context.Context) {
 	k.done = time.Now()
 	end.unsent, end.err = callOf(ctx).Answer(unsent, abortOf(ctx))
 	if abort := abortOf(ctx); end.err != nil && abort != nil {
-		abort() // the sending of what there is no memory for
+		abort() // there is no memory for what remains to be sent
 	}
 }
 
-// send sends the answers as they come, and returns them without their rows. The header
-// goes with the first: a request that the service refuses gets its error alone.
+// send sends the answers as they arrive, and returns them without their rows. It sends
+// the header with the first: a request that the service refuses gets only its error.
 func (k *keyStream) send() ([]partition.Result, error) {
 	results := make([]partition.Result, len(k.req.Keys))
 	sent := false
@@ -103,7 +103,7 @@ func (k *keyStream) send() ([]partition.Result, error) {
 			}
 		}
 		out := &qosproxyv1.KeyResult{}
-		k.encode.buf = k.encode.buf[:0] // sent by the time the next key is answered
+		k.encode.buf = k.encode.buf[:0] // the previous key has been sent by now
 		k.encode.result(k.req.Columns, &a.result)
 		attach(out, k.encode.buf)
 		results[a.key] = partition.Result{Status: a.result.Status, Bytes: a.result.Bytes, Reason: a.result.Reason, Err: a.result.Err}

@@ -15,12 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// deviations are the cases of h2spec that a transport may fail, with the reason. One
-// that passes must be taken out, unless its reason starts with "sometimes".
+// deviations are the cases of h2spec that a transport may fail, with the reason. A
+// case that passes must be removed, unless its reason starts with "sometimes".
 type deviations map[string]string
 
 var (
-	// ofNetHTTP are those of net/http's HTTP/2 server.
+	// ofNetHTTP are those of the HTTP/2 server of net/http.
 	ofNetHTTP = deviations{
 		"http2/5.1/9":     "sometimes: the answer had been sent when the reset came",
 		"http2/5.1/12":    "sometimes: the end of the connection, a second after GOAWAY, comes too late for the case",
@@ -65,7 +65,7 @@ var (
 	}
 )
 
-// differences says what differs between the cases that failed and those that may.
+// differences returns the differences between the failed cases and the allowed ones.
 func (d deviations) differences(failed map[string]string) (out []string) {
 	for id, why := range failed {
 		if _, ok := d[id]; !ok {
@@ -81,8 +81,8 @@ func (d deviations) differences(failed map[string]string) (out []string) {
 	return out
 }
 
-// TestHTTP2 asks both front listeners what HTTP/2 requires, by h2spec, the program
-// that QOSPROXY_H2SPEC names. make h2spec builds it.
+// TestHTTP2 checks both listeners for clients against the HTTP/2 standard with
+// h2spec, the program named by QOSPROXY_H2SPEC. make h2spec builds it.
 func TestHTTP2(t *testing.T) {
 	program := os.Getenv("QOSPROXY_H2SPEC")
 	if program == "" {
@@ -90,12 +90,12 @@ func TestHTTP2(t *testing.T) {
 	}
 	dir := t.TempDir()
 	issue(t, dir, "proxy.test")
-	// Of the two, only gRPC is HTTP/2 without TLS.
+	// Only the gRPC listener accepts HTTP/2 without TLS.
 	s := start(t, Config{GRPC: Listener{Address: anyPort}, HTTP: Listener{Address: anyPort, TLS: filesIn(dir)}}, Deps{Lookup: &fake{}})
 	for listener, c := range map[string]struct {
 		args []string
-		// allowed are the lists of the transports that may serve the listener, one of
-		// which must fit as a whole.
+		// allowed are the lists of the transports that may serve the listener. One of
+		// them must match as a whole.
 		allowed []deviations
 	}{
 		"grpc": {nil, []deviations{ofNetHTTP, ofGRPC}},
@@ -123,8 +123,8 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// casesOf returns the ids of the cases that passed, and of those that failed with
-// what they expected and what came.
+// casesOf returns the ids of the cases that passed, and of those that failed with the
+// expected and the actual result.
 func casesOf(output string) (passed, failed map[string]string) {
 	passed, failed = map[string]string{}, map[string]string{}
 	for line := range strings.Lines(output) {

@@ -37,11 +37,11 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// patience is how long these tests wait for what a safeguard of some tens of
-// milliseconds does: long enough for a machine that is busy.
+// patience is how long these tests wait for a safeguard that takes some tens of milliseconds:
+// long enough for a busy machine.
 const patience = 10 * time.Second
 
-// closedBy reports whether the peer ends a connection within d.
+// closedBy reports whether the peer closes a connection within d.
 func closedBy(c net.Conn, d time.Duration) bool {
 	_ = c.SetReadDeadline(time.Now().Add(d))
 	_, err := io.Copy(io.Discard, c)
@@ -57,7 +57,7 @@ func connect(t *testing.T, s *Server, listener string) net.Conn {
 	return c
 }
 
-// good asks over a connection of its own, as a client in earnest does.
+// good sends a lookup over a new connection, as a real client does.
 func good(t *testing.T, s *Server) {
 	t.Helper()
 	conn := dial(t, s.Addr("grpc").String())
@@ -70,12 +70,12 @@ func good(t *testing.T, s *Server) {
 	assert.Equal(t, http.StatusNotFound, code)
 }
 
-// both are the gRPC and the HTTP listener without TLS.
+// both configures the gRPC and the HTTP listener without TLS.
 func both(l Limits) Config {
 	return Config{GRPC: Listener{Address: anyPort}, HTTP: Listener{Address: anyPort}, Limits: l}
 }
 
-// called returns a connection by which a client has called, if it was let in.
+// called returns a connection on which a client has called, if it was accepted.
 func called(t *testing.T, s *Server, listener string) net.Conn {
 	t.Helper()
 	if listener == "grpc" {
@@ -96,12 +96,12 @@ func called(t *testing.T, s *Server, listener string) net.Conn {
 }
 
 func TestConnectionsAboveTheLimitAreClosedAtOnce(t *testing.T) {
-	for _, c := range []struct{ most, closed int }{{4, 6}, {100, 0}} { // the second is without the safeguard
+	for _, c := range []struct{ most, closed int }{{4, 6}, {100, 0}} { // the second case is without the safeguard
 		s := start(t, both(Limits{MaxConnections: c.most}), Deps{Lookup: &fake{}})
 		for _, listener := range []string{"grpc", "http"} {
 			var closed int
 			for range 10 {
-				// One without a call of a client would give way.
+				// A connection without a call of a client would give way.
 				if closedBy(called(t, s, listener), 50*time.Millisecond) {
 					closed++
 				}
@@ -115,8 +115,8 @@ func TestConnectionsAboveTheLimitAreClosedAtOnce(t *testing.T) {
 	}
 }
 
-// TestConnectionsWithoutAClientGiveWay fills a listener with peers that only watch the health,
-// or have not called at all, and asks as a client.
+// TestConnectionsWithoutAClientGiveWay fills a listener with peers that only watch the health
+// or have not called at all, and then calls as a client.
 func TestConnectionsWithoutAClientGiveWay(t *testing.T) {
 	const most = 8
 	s := start(t, both(Limits{MaxConnections: most, HandshakeTimeout: time.Hour}), Deps{Lookup: &fake{tables: []*lookup.Table{products(t)}}, Clients: known(t)})
@@ -171,7 +171,7 @@ func TestHalfOpenHandshakesDoNotKeepClientsOut(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(pair.Leaf)
 	s := start(t, Config{HTTP: Listener{Address: anyPort, TLS: filesIn(dir)}, Limits: Limits{MaxConnections: 40, HandshakeTimeout: time.Minute}}, Deps{Lookup: &fake{}})
-	for range 100 { // more than there may be connections
+	for range 100 { // more than the connections allowed
 		connect(t, s, "http")
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "proxy.test"}}
@@ -253,7 +253,8 @@ func TestIdleAndOldConnectionsEnd(t *testing.T) {
 	})
 }
 
-// TestTheDeadlineOfAnAnswerEndsWithIt keeps a connection on which an answer had little time.
+// TestTheDeadlineOfAnAnswerEndsWithIt reuses a connection after an answer with a short
+// deadline.
 func TestTheDeadlineOfAnAnswerEndsWithIt(t *testing.T) {
 	const brief = 300 * time.Millisecond
 	s := start(t, Config{Admin: Listener{Address: anyPort}}, Deps{Lookup: &fake{}, Pages: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -275,7 +276,7 @@ func TestTheDeadlineOfAnAnswerEndsWithIt(t *testing.T) {
 	get("/livez")
 }
 
-// TestSlowReaders lets clients ask for much and read nothing.
+// TestSlowReaders has clients that ask for much and read nothing.
 func TestSlowReaders(t *testing.T) {
 	row := partition.Row{[]byte("a"), bytes.Repeat([]byte("x"), 8<<20), nil}
 	var asked atomic.Int32
@@ -295,7 +296,7 @@ func TestSlowReaders(t *testing.T) {
 		require.NoError(t, err)
 		p := newPeer(t, s, "grpc")
 		_ = p.conn.(*net.TCPConn).SetReadBuffer(4096)
-		// The windows of HTTP/2 are wide open, so that only the reader is slow.
+		// The windows of HTTP/2 are wide open: only the reader is slow.
 		require.NoError(t, p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30}))
 		require.NoError(t, p.framer.WriteWindowUpdate(0, 1<<30))
 		p.ask(1, askProducts(t))
@@ -332,8 +333,8 @@ func TestCompressedBodies(t *testing.T) {
 		assert.Equal(t, http.StatusUnsupportedMediaType, resp.StatusCode)
 		assert.Equal(t, "identity", resp.Header.Get("Accept-Encoding"))
 	})
-	// The import of the compressor for the client has registered it for the server, too, as
-	// the exporter of traces does in the binary.
+	// Importing the compressor for the client registers it for the server as well, like the
+	// exporter of traces in the binary.
 	t.Run("gRPC counts what they become", func(t *testing.T) {
 		rpc := qosproxyv1.NewQosProxyClient(dial(t, s.Addr("grpc").String()))
 		ask := func(n int) error {
@@ -362,7 +363,7 @@ func TestABodyThatIsOnlyAnnouncedTakesNoMemory(t *testing.T) {
 	assert.Less(t, during.TotalAlloc-before.TotalAlloc, uint64(clients*(1<<20)))
 }
 
-// rawPeer speaks HTTP/2 frame by frame, to do what no client does.
+// rawPeer sends HTTP/2 frame by frame, to do what no client does.
 type rawPeer struct {
 	t      *testing.T
 	conn   net.Conn
@@ -404,7 +405,7 @@ func (p *rawPeer) headers() []byte {
 		":authority", "x", "content-type", "application/grpc", "te", "trailers")
 }
 
-// fields returns a header block of names and values.
+// fields returns a header block with these names and values.
 func (p *rawPeer) fields(fields ...string) []byte {
 	p.block.Reset()
 	for ; len(fields) > 0; fields = fields[2:] {
@@ -503,7 +504,7 @@ func TestAPeerThatOnlyResetsLosesItsConnection(t *testing.T) {
 	})
 }
 
-// A wanted call may bring the count of a connection that is being closed below the limit again.
+// A wanted call may lower the count of a connection that is being closed below the limit again.
 func TestAConnectionIsCountedOnceAsReset(t *testing.T) {
 	m := newMetrics()
 	a, b := net.Pipe()
@@ -544,8 +545,8 @@ func TestAClientThatCancelsSomeCallsKeepsItsConnection(t *testing.T) {
 	assert.Equal(t, 1.0, testutil.ToFloat64(s.metrics.open.WithLabelValues("grpc")))
 }
 
-// rapidReset opens and resets so many streams whose handlers take no notice, and
-// returns how many ran at most, and how a good client fared.
+// rapidReset opens and resets that many streams whose handlers do not notice. It returns how
+// many ran at the same time at most, and the error of a good client.
 func rapidReset(t *testing.T, bounds protocol, streams uint32) (most int, good error) {
 	blocked := make(chan struct{})
 	var mu sync.Mutex
@@ -558,7 +559,7 @@ func rapidReset(t *testing.T, bounds protocol, streams uint32) (most int, good e
 		running++
 		highest = max(highest, running)
 		mu.Unlock()
-		// Work that does not notice at once that nobody wants it.
+		// Work that does not notice at once that it was cancelled.
 		<-blocked
 		mu.Lock()
 		running--
@@ -589,7 +590,7 @@ func rapidReset(t *testing.T, bounds protocol, streams uint32) (most int, good e
 			p.framer.WriteData(2*i+1, true, message),
 			p.framer.WriteRSTStream(2*i+1, http2.ErrCodeCancel))
 		if err != nil {
-			break // the server has stopped reading, or said goodbye
+			break // the server has stopped reading, or sent GOAWAY
 		}
 	}
 	conn := dial(t, s.Addr("grpc").String())
@@ -598,7 +599,7 @@ func rapidReset(t *testing.T, bounds protocol, streams uint32) (most int, good e
 	_, good = qosproxyv1.NewQosProxyClient(conn).BatchGet(ctx,
 		&qosproxyv1.BatchGetRequest{Keyspace: "ks", Table: "products", Keys: []*qosproxyv1.Key{key(text("good"))}})
 	if bounds.streams > maxStreams {
-		// What is in the pipe becomes handlers.
+		// The calls that were sent become handlers.
 		assert.Eventually(t, piled, patience, time.Millisecond)
 	}
 	mu.Lock()
@@ -606,8 +607,8 @@ func rapidReset(t *testing.T, bounds protocol, streams uint32) (most int, good e
 	return highest, good
 }
 
-// The limit ends what the test below floods with, and without the limit it goes on.
-// The largest frame is a constant of gRPC, which nothing turns off.
+// The limits end the floods of the test below; without them, the floods go on. The largest
+// frame is a constant of gRPC, which cannot be turned off.
 func TestWithoutTheirLimitsFloodsGoOn(t *testing.T) {
 	anyHeaders, anyPings := defaultProtocol, defaultProtocol
 	anyHeaders.headerBytes, anyPings.pingInterval = math.MaxUint32, time.Nanosecond

@@ -13,29 +13,30 @@ import (
 	"github.com/qosproxy/qosproxy/internal/memory"
 )
 
-// callKey is the context key of what a request holds, abortKey of what ends a call, and
-// refusalKey of why its handler refuses it.
+// The context keys of what a request holds, of the function that ends a call, and of the
+// error with which its handler refuses it.
 type (
 	callKey    struct{}
 	abortKey   struct{}
 	refusalKey struct{}
 )
 
-// callOf returns what a request holds of the memory budget; nil when it is not counted.
+// callOf returns what a request holds of the memory budget; nil if it is not counted.
 func callOf(ctx context.Context) *memory.Call {
 	call, _ := ctx.Value(callKey{}).(*memory.Call)
 	return call
 }
 
-// abortOf returns what ends a gRPC call; nil when it cannot be ended.
+// abortOf returns what ends a gRPC call, or the sending of an HTTP answer; nil if nothing
+// can.
 func abortOf(ctx context.Context) func() {
 	abort, _ := ctx.Value(abortKey{}).(func())
 	return abort
 }
 
-// tap decides on a call by its headers, before gRPC makes anything of it: who calls,
-// and whether there is memory. It runs on the goroutine that reads the connection. Most
-// calls that are reset at once get no further.
+// tap decides on a call by its headers, before gRPC does anything with it: who calls, and
+// whether there is memory. It runs on the goroutine that reads the connection. Most calls
+// that are reset at once get no further.
 func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	c := s.connOf(ctx)
 	if c != nil && !c.begin(s.cfg.protocol.unwanted) {
@@ -46,7 +47,7 @@ func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 		return tapped, nil
 	}
 	if c != nil {
-		c.unwanted.Add(-1) // a call that is refused says nothing of its peer
+		c.unwanted.Add(-1) // a refused call says nothing about its peer
 	}
 	return refuse(ctx, err)
 }
@@ -54,9 +55,9 @@ func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 // maxTapTimeout is the longest timeout of a call that the tap itself refuses.
 const maxTapTimeout = time.Second
 
-// refuse ends a call with an error. gRPC keeps the timer of a call that its tap refuses for
-// all of its timeout, which may be years. One with more left than maxTapTimeout is therefore
-// refused by its handler, which receives nothing of it; see refusalOf.
+// refuse ends a call with an error. If the tap refuses a call, gRPC keeps its timer for the
+// whole timeout, which may be years. A call with more left than maxTapTimeout is therefore
+// refused by its handler, before it receives anything; see refusalOf.
 func refuse(ctx context.Context, err error) (context.Context, error) {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) > maxTapTimeout {
 		return context.WithValue(ctx, refusalKey{}, err), nil
@@ -64,8 +65,8 @@ func refuse(ctx context.Context, err error) (context.Context, error) {
 	return ctx, err
 }
 
-// refusalOf returns the error with which the handler of a gRPC call refuses it before
-// anything else; nil when it does not.
+// refusalOf returns the error with which the handler of a gRPC call must refuse it before
+// anything else; nil if there is none.
 func refusalOf(ctx context.Context) error {
 	err, _ := ctx.Value(refusalKey{}).(error)
 	return err
@@ -73,7 +74,7 @@ func refusalOf(ctx context.Context) error {
 
 // tapped returns the context of a call that may be received.
 func (s *Server) tapped(ctx context.Context, c *conn, method string) (context.Context, error) {
-	// gRPC answers by itself, out of reach of any handler, if the tap does not.
+	// gRPC itself would refuse this, out of reach of any handler.
 	if name, ok := strings.CutPrefix(method, "/"); !ok || !strings.Contains(name, "/") {
 		return ctx, unknownMethod(fmt.Sprintf("malformed method name: %q", method))
 	}
@@ -103,8 +104,8 @@ func (s *Server) tapped(ctx context.Context, c *conn, method string) (context.Co
 	return context.WithValue(context.WithValue(abortable, callKey{}, call), abortKey{}, abort), nil
 }
 
-// atHeaders refuses a lookup by who asks alone, before its keys are decoded; nil lets it
-// go on. See admission.Controller.AtHeaders.
+// atHeaders refuses a lookup only by who asks, before its keys are decoded; nil lets it
+// continue. See admission.Controller.AtHeaders.
 func (s *Server) atHeaders(ctx context.Context) error {
 	if refused := s.deps.Admission.AtHeaders(identity.FromContext(ctx)); refused != nil {
 		return refused
@@ -117,7 +118,7 @@ func isLookup(method string) bool {
 	return method == qosproxyv1.QosProxy_BatchGet_FullMethodName || method == qosproxyv1.QosProxy_StreamBatchGet_FullMethodName
 }
 
-// expireInterval is how often requests and answers that take too long are ended.
+// expireInterval is how often requests and answers are checked for taking too long.
 const expireInterval = time.Second
 
 // expire ends requests that do not arrive and answers that are not read, until ctx ends.

@@ -13,12 +13,12 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// healthInterval is how often watchers of the health service are told of a change. A
-// rolling update goes on as soon as one proxy is ready, and clients that balance by
-// health must know of that proxy by then.
+// healthInterval is how often watchers of the health service learn of a change. A rolling
+// update continues as soon as one proxy is ready, and clients that balance by health must
+// know of that proxy by then.
 const healthInterval = 50 * time.Millisecond
 
-// healthServer is health v1 in which "" and qosproxy.v1.QosProxy are SERVING
+// healthServer implements health v1. The services "" and qosproxy.v1.QosProxy are SERVING
 // exactly while the proxy is ready.
 type healthServer struct {
 	*health.Server
@@ -34,7 +34,7 @@ func newHealthServer(unready func() string) *healthServer {
 	return h
 }
 
-// refresh takes over the state of this moment. After Shutdown it has no effect.
+// refresh sets the current state. After Shutdown it has no effect.
 func (h *healthServer) refresh() {
 	if h.unready() == "" {
 		h.set(healthpb.HealthCheckResponse_SERVING)
@@ -43,7 +43,7 @@ func (h *healthServer) refresh() {
 	}
 }
 
-// set wakes watchers, who may be many, for a change only.
+// set wakes the watchers, who may be many, only for a change.
 func (h *healthServer) set(state healthpb.HealthCheckResponse_ServingStatus) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,21 +69,21 @@ func (h *healthServer) follow(ctx context.Context) {
 	}
 }
 
-// Check answers with the state of this moment.
+// Check answers with the state at this moment.
 func (h *healthServer) Check(ctx context.Context, in *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
 	h.refresh()
 	return h.Server.Check(ctx, in)
 }
 
-// NotReady returns why the proxy takes no lookups, empty when it does. Watchers of the
-// gRPC health service are told first: whoever learns here that this proxy is ready may
-// stop another.
+// NotReady returns why the proxy accepts no lookups; empty if it does. It updates watchers
+// of the gRPC health service first: whoever learns here that this proxy is ready may stop
+// another one.
 func (s *Server) NotReady() string {
 	s.health.refresh()
 	return s.unready()
 }
 
-// unready is NotReady for the health service itself.
+// unready is NotReady without the update of the health service, which itself calls it.
 func (s *Server) unready() string {
 	if s.draining.Load() {
 		return "draining: the proxy is shutting down"
@@ -94,8 +94,8 @@ func (s *Server) unready() string {
 	return s.deps.Ready()
 }
 
-// endAtShutdown has a call of an open service end when Shutdown begins: anybody may watch
-// the health without end, or begin a call and send no message. The result takes that back.
+// endAtShutdown makes a call of an open service end when Shutdown begins: anybody may
+// watch the health forever, or begin a call and send no message. undo reverts that.
 func (s *Server) endAtShutdown(ctx context.Context, method string) (undo func() bool) {
 	if isOpen(method) {
 		if abort := abortOf(ctx); abort != nil {
@@ -105,7 +105,7 @@ func (s *Server) endAtShutdown(ctx context.Context, method string) (undo func() 
 	return func() bool { return false }
 }
 
-// adminHandler serves the probes of the admin listener, and the pages beside them.
+// adminHandler serves the probes of the admin listener, and the operators' pages.
 func (s *Server) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	for path, probe := range map[string]http.HandlerFunc{
@@ -124,8 +124,8 @@ func (s *Server) adminHandler() http.Handler {
 	return mux
 }
 
-// serveReady says whether the proxy takes lookups, and why not. Kubernetes then sends
-// none; it does not restart the process, as it would for /livez.
+// serveReady says whether the proxy accepts lookups, and why not. Kubernetes then sends it
+// none; it does not restart the process, as it would after a failed /livez.
 func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	if reason := s.NotReady(); reason != "" {
 		writeText(w, http.StatusServiceUnavailable, "not ready: "+reason+"\n")

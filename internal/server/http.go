@@ -21,10 +21,10 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// httpWriteTimeout bounds the time in which a client takes a response whole.
+// httpWriteTimeout bounds the time in which a client must receive a whole response.
 const httpWriteTimeout = 30 * time.Second
 
-// The custom methods at the end of a table's path.
+// The custom methods, at the end of the path of a table.
 const (
 	batchGetVerb = ":batchGet"
 	explainVerb  = ":explain"
@@ -39,9 +39,9 @@ func (s *Server) newHTTP(handler http.Handler) *http.Server {
 	return h
 }
 
-// httpHandler routes the HTTP/JSON API. It does so by hand, since a ServeMux
-// has no pattern for {table}:batchGet, redirects keys that look like a path, and
-// answers in plain text.
+// httpHandler routes the HTTP/JSON API. It does not use a ServeMux, which has no
+// pattern for {table}:batchGet, redirects keys that look like a path, and answers in
+// plain text.
 func (s *Server) httpHandler() http.Handler {
 	return s.identified(s.withinMemory(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f := s.deps.HTTPContext; f != nil {
@@ -79,8 +79,8 @@ func (s *Server) httpHandler() http.Handler {
 	})))
 }
 
-// pathSegments splits a path at its slashes, those that are percent-encoded
-// excepted, so that a key may hold any character.
+// pathSegments splits a path at its slashes, except at percent-encoded ones, so that a
+// key may contain any character.
 func pathSegments(u *url.URL) ([]string, error) {
 	segments := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
 	for i, s := range segments {
@@ -124,7 +124,7 @@ func (s *Server) serveBatchGet(w http.ResponseWriter, r *http.Request, keyspace,
 	}, answerBatch)
 }
 
-// request returns what a body asks for.
+// request returns the lookup that a body asks for.
 func (in *batchGetBody) request(keyspace, table string) *parsedRequest {
 	return &parsedRequest{
 		keyspace: keyspace, table: table,
@@ -140,8 +140,8 @@ func (in *batchGetBody) request(keyspace, table string) *parsedRequest {
 	}
 }
 
-// serveExplain answers POST /v1/{keyspace}/{table}:explain, whose body is that of
-// a lookup. It is not observed: it reads nothing.
+// serveExplain answers POST /v1/{keyspace}/{table}:explain, whose body is that of a
+// lookup. The observer does not see it: it reads nothing.
 func (s *Server) serveExplain(w http.ResponseWriter, r *http.Request, keyspace, table string) {
 	body, err := s.readBody(w, r)
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *Server) serveExplain(w http.ResponseWriter, r *http.Request, keyspace, 
 	writeValue(w, http.StatusOK, explain.NewPlan(plan))
 }
 
-// readBody reads the body of a request within its limit.
+// readBody reads the body of a request within its limits.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if kind := r.Header.Get("Content-Type"); kind != "" {
 		if media, _, err := mime.ParseMediaType(kind); err != nil || !isJSONMedia(media) {
@@ -180,8 +180,8 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 		return nil, httpError{status: http.StatusUnsupportedMediaType, code: lookup.CodeInvalidArgument, why: reasons.UnsupportedMedia, field: "Content-Encoding",
 			message: "the body must not be compressed"}
 	}
-	// What a client announces is not yet sent, so it is no reason to set the
-	// memory aside.
+	// The announced length is not sent yet, so it is no reason to allocate that much
+	// memory.
 	announced := min(max(r.ContentLength, 0), int64(s.cfg.MaxRequestBytes), firstBodyBytes)
 	buf := bytes.NewBuffer(make([]byte, 0, announced+bytes.MinRead))
 	call := callOf(r.Context())
@@ -205,10 +205,10 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	return body, call.Complete(len(body), len(body)+elementBytes*min(bytes.Count(body, comma), maxElements))
 }
 
-// firstBodyBytes is the memory for a body of which nothing has come yet.
+// firstBodyBytes is the maximum memory for a body before anything of it has arrived.
 const firstBodyBytes = 64 << 10
 
-// isJSONMedia accepts what curl sends by default too: nobody posts a form here.
+// isJSONMedia also accepts what curl sends by default: nobody posts a form here.
 func isJSONMedia(media string) bool {
 	return media == "application/json" || media == "application/x-www-form-urlencoded" ||
 		strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
@@ -235,8 +235,8 @@ func (s *Server) serveKey(w http.ResponseWriter, r *http.Request, keyspace, tabl
 	}, answerOne)
 }
 
-// parseQuery reads the parameters of a GET. A parameter that does not exist is
-// an error: a misspelt limit must not read everything.
+// parseQuery reads the parameters of a GET. An unknown parameter is an error: a
+// misspelt limit must not read everything.
 func parseQuery(raw string) (*parsedRequest, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -274,8 +274,8 @@ func parseQuery(raw string) (*parsedRequest, error) {
 // answerBatch and answerOne choose the HTTP status of a lookup.
 func answerBatch(o outcome, _ *lookup.Response) int { return o.http }
 
-// answerOne says 404 of a single key that does not exist: it is the resource the
-// path names.
+// answerOne returns 404 for a single key that does not exist: it is the resource that
+// the path names.
 func answerOne(o outcome, resp *lookup.Response) int {
 	if len(resp.Results) == 1 && resp.Results[0].Status == partition.NotFound {
 		return http.StatusNotFound
@@ -283,8 +283,8 @@ func answerOne(o outcome, resp *lookup.Response) int {
 	return o.http
 }
 
-// answer looks up what a client asks for and writes the response; echo appends the key
-// at i as JSON, and statusOf chooses the HTTP status.
+// answer runs a lookup and writes the response. echo appends the key at i as JSON, and
+// statusOf chooses the HTTP status.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, c *call, p *parsedRequest, echo echo, statusOf func(outcome, *lookup.Response) int) {
 	ctx := r.Context()
 	req, resp, err := c.lookUp(ctx, p, c.get)
@@ -357,7 +357,7 @@ func (s *Server) serveTables(w http.ResponseWriter, r *http.Request) {
 	writeValue(w, http.StatusOK, out)
 }
 
-// writeValue writes a value of our own as JSON.
+// writeValue writes a value of ours as JSON.
 func writeValue(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -367,14 +367,14 @@ func writeValue(w http.ResponseWriter, status int, v any) {
 	writeJSON(w, status, append(body, '\n'))
 }
 
-// writeJSON writes a body, and gives up on a client that does not take it.
+// writeJSON writes a body, and gives up on a client that does not receive it.
 func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	// Neither can be reported to anyone: a writer without deadlines is a test's,
-	// and a client that is gone takes no error.
+	// Neither error can be reported: only the writer of a test has no deadlines, and a
+	// client that is gone receives no error.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(httpWriteTimeout))
 	w.WriteHeader(status)
 	_, _ = w.Write(body)

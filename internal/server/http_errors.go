@@ -14,14 +14,14 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
-// httpError is an error as the HTTP listener answers with it.
+// httpError is an error as the HTTP listener answers it.
 type httpError struct {
 	status         int
 	code           lookup.Code
 	why            reasons.Reason
 	field, message string
 	retry          time.Duration
-	// challenge is the WWW-Authenticate that a 401 must bring.
+	// challenge is the WWW-Authenticate header that a 401 must have.
 	challenge string
 }
 
@@ -33,7 +33,7 @@ func badRequest(field, message string) httpError {
 	return httpError{status: http.StatusBadRequest, code: refusals[lookup.ErrInvalid].code, why: reasons.InvalidRequest, field: field, message: message}
 }
 
-// errorOf words the refusal of a request.
+// errorOf converts the error of a request to an httpError.
 func errorOf(r *http.Request, err error) httpError {
 	if worded, ok := errors.AsType[httpError](err); ok {
 		return worded
@@ -83,8 +83,8 @@ func writeError(w http.ResponseWriter, e httpError) {
 	writeJSON(w, e.status, append(body, '\n'))
 }
 
-// challenge returns what RFC 6750 has a server say of a request that is refused for
-// its bearer token, or for want of one.
+// challenge returns the header that RFC 6750 requires when a bearer token is wrong
+// or missing.
 func challenge(reason identity.Reason) string {
 	if reason == identity.WrongToken {
 		return `Bearer realm="qosproxy", error="invalid_token"`
@@ -98,8 +98,7 @@ func methodNotAllowed(w http.ResponseWriter, allowed string) {
 		message: "this path takes " + allowed})
 }
 
-// setRetryAfter tells the client when to come back, in whole seconds as HTTP has
-// it.
+// setRetryAfter says when to retry, in whole seconds as HTTP requires.
 func setRetryAfter(h http.Header, d time.Duration) {
 	if d > 0 {
 		h.Set("Retry-After", strconv.Itoa(int((d+time.Second-1)/time.Second)))

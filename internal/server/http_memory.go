@@ -15,7 +15,7 @@ import (
 // connKey is the context key of the connection of an HTTP request.
 type connKey struct{}
 
-// withConn keeps the connection of HTTP requests in their contexts.
+// withConn stores the connection of HTTP requests in their contexts.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	if secured, ok := c.(*tls.Conn); ok {
 		c = secured.NetConn()
@@ -23,7 +23,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// withinMemory holds an HTTP request to the budget of memory, from its headers to its answer.
+// withinMemory counts an HTTP request in the memory budget, from its headers to its answer.
 func (s *Server) withinMemory(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(connKey{}).(*conn)
@@ -40,14 +40,14 @@ func (s *Server) withinMemory(next http.Handler) http.Handler {
 		}
 		defer call.End()
 		if r.ContentLength == 0 {
-			_ = call.Complete(0, 0) // takes nothing
+			_ = call.Complete(0, 0) // takes no memory
 		}
 		ctx := context.WithValue(r.Context(), callKey{}, call)
 		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, abortKey{}, cut.writing)))
 	})
 }
 
-// cutter ends the receiving or the sending of one HTTP request.
+// cutter ends the reading or the writing of one HTTP request.
 type cutter struct {
 	mu       sync.Mutex
 	response *http.ResponseController
@@ -56,7 +56,7 @@ type cutter struct {
 // past is a deadline that has passed.
 var past = time.Unix(1, 0)
 
-// reading ends the receiving. Neither error can be told to anyone.
+// reading ends the reading of the request. Errors cannot be reported to anyone.
 func (c *cutter) reading() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +65,7 @@ func (c *cutter) reading() {
 	}
 }
 
-// writing ends the sending.
+// writing ends the writing of the answer.
 func (c *cutter) writing() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,14 +74,14 @@ func (c *cutter) writing() {
 	}
 }
 
-// end makes the others of no effect: the connection goes on to its next request.
+// end disables the cutter: the connection goes on to its next request.
 func (c *cutter) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.response = nil
 }
 
-// countedBody counts what comes of a body.
+// countedBody counts the bytes of a body as they arrive.
 type countedBody struct {
 	io.ReadCloser
 	call *memory.Call

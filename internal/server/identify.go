@@ -22,8 +22,8 @@ const (
 	authorizationHeader = "Authorization"
 )
 
-// What anybody may ask, known or not: balancers ask for health, and tools for the
-// description of the service. Both say nothing of tables.
+// openServices may be called by anybody: balancers ask for health, and tools for
+// the description of the service. Neither says anything about tables.
 var openServices = []string{
 	"/grpc.health.v1.Health/",
 	"/grpc.reflection.v1.ServerReflection/",
@@ -37,8 +37,8 @@ func isOpen(method string) bool {
 	return slices.ContainsFunc(openServices, func(service string) bool { return strings.HasPrefix(method, service) })
 }
 
-// verified returns the certificate of a client whose chain has been verified, nil
-// when there is none. A certificate that came but was not verified counts as none.
+// verified returns the certificate of a peer if its chain was verified, otherwise
+// nil. A certificate that was sent but not verified counts as none.
 func verified(state *tls.ConnectionState) *x509.Certificate {
 	if state == nil || len(state.VerifiedChains) == 0 || len(state.VerifiedChains[0]) == 0 {
 		return nil
@@ -75,7 +75,7 @@ func (s *Server) identifyCall(ctx context.Context, method string) (context.Conte
 	return ctx, nil
 }
 
-// identified refuses the requests of callers that are not known.
+// identified refuses requests of unknown callers.
 func (s *Server) identified(next http.Handler) http.Handler {
 	header := http.CanonicalHeaderKey(identity.SocketHeader)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -115,7 +115,7 @@ func (s *Server) identify(ctx context.Context, given identity.Credentials, from 
 	case err != nil:
 		s.auditUnknown(ctx, err, from)
 		return ctx, err
-	case client == identity.Anonymous: // whom a context without client carries
+	case client == identity.Anonymous: // which is what a context without a client means
 		return ctx, nil
 	default:
 		return identity.NewContext(ctx, client), nil

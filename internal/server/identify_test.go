@@ -60,7 +60,7 @@ func newAuthority(t *testing.T, name string) *authority {
 	return a
 }
 
-// sign returns a certificate for names, those with a scheme as URIs.
+// sign returns a certificate for names; those with a scheme become URIs.
 func (a *authority) sign(names ...string) tls.Certificate {
 	a.t.Helper()
 	a.serial++
@@ -84,14 +84,14 @@ func (a *authority) sign(names ...string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: secret}
 }
 
-// pool returns the authority as the only one that is trusted.
+// pool returns a pool that trusts only this authority.
 func (a *authority) pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.leaf)
 	return pool
 }
 
-// files writes a certificate, its key and the authority as the files of a listener.
+// files writes a certificate, its key and the authority to the files of a listener.
 func (a *authority) files(pair tls.Certificate) TLS {
 	a.t.Helper()
 	dir := a.t.TempDir()
@@ -109,7 +109,7 @@ func (a *authority) files(pair tls.Certificate) TLS {
 	}
 }
 
-// known has a client for each way in which one can be recognised.
+// known returns a registry with a client for each way to be identified.
 func known(t *testing.T) *identity.Registry {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tokens")
@@ -125,8 +125,8 @@ func known(t *testing.T) *identity.Registry {
 	return r
 }
 
-// visitor asks both listeners of a server on real connections and returns by which
-// client each listener knew it, or the code of the refusal.
+// visitor calls both listeners of a server over real connections, and returns as
+// which client each identified it, or the code of the refusal.
 type visitor struct {
 	s    *Server
 	seen chan string
@@ -144,7 +144,7 @@ func visit(t *testing.T, cfg Config) *visitor {
 	return v
 }
 
-// who returns what the lookup saw, or the code of its refusal.
+// who returns the client that the lookup saw, or the code of the refusal.
 func (v *visitor) who(code string) string {
 	select {
 	case name := <-v.seen:
@@ -246,8 +246,8 @@ func TestAClientIsKnownByItsCertificate(t *testing.T) {
 	})
 }
 
-// TestACertificateThatWasNotVerifiedProvesNothing has both served by listeners
-// that ask for a certificate and do not verify it.
+// TestACertificateThatWasNotVerifiedProvesNothing has listeners that ask for a
+// certificate and do not verify it.
 func TestACertificateThatWasNotVerifiedProvesNothing(t *testing.T) {
 	trusted, foreign := newAuthority(t, "trusted"), newAuthority(t, "foreign")
 	v := visit(t, Config{})
@@ -327,7 +327,7 @@ func TestHealthAndReflectionAreOpen(t *testing.T) {
 
 	require.NoError(t, reflected(t, conn).CloseSend())
 
-	// A service that nobody has thought of is closed.
+	// A service on no list is closed.
 	err = conn.Invoke(t.Context(), "/grpc.channelz.v1.Channelz/GetServers", &healthpb.HealthCheckRequest{}, &healthpb.HealthCheckResponse{})
 	assert.Error(t, err)
 	_, err = qosproxyv1.NewQosProxyClient(conn).ListTables(t.Context(), &qosproxyv1.ListTablesRequest{})
@@ -335,7 +335,7 @@ func TestHealthAndReflectionAreOpen(t *testing.T) {
 }
 
 // TestClientsAreExchangedUnderConnections keeps one connection while its client is
-// withdrawn and granted again.
+// removed and added again.
 func TestClientsAreExchangedUnderConnections(t *testing.T) {
 	v := visit(t, Config{GRPC: Listener{Address: "unix://" + t.TempDir() + "/g"}})
 	rpc := qosproxyv1.NewQosProxyClient(v.dial(t))

@@ -12,7 +12,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/incident"
 )
 
-// incidentError is the status of a call that a panic has ended.
+// incidentError returns the status of a call that a panic has ended.
 func incidentError(e *incident.Error) error {
 	return withDetails(status.New(internal.grpc, e.Error()),
 		&errdetails.ErrorInfo{Reason: internal.reason, Domain: errorDomain, Metadata: map[string]string{"incident": e.ID, reasonKey: e.ClientReason().String()}})
@@ -25,7 +25,7 @@ func (s *Server) access(ctx context.Context, method, code string, start time.Tim
 	}
 }
 
-// recorder remembers the status of a response.
+// recorder records the status of a response.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -39,7 +39,7 @@ func (r *recorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// Write records the status that it implies.
+// Write records the implied status.
 func (r *recorder) Write(b []byte) (int, error) {
 	if r.status == 0 {
 		r.status = http.StatusOK
@@ -50,8 +50,8 @@ func (r *recorder) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// guardHTTP answers a panic with 500 and logs the access. The path is not logged:
-// it may hold a key.
+// guardHTTP answers a panic with 500 and logs the access. It does not log the
+// path, which may contain a key.
 func (s *Server) guardHTTP(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, start := r.Context(), time.Now()

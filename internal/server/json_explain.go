@@ -7,7 +7,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lookup"
 )
 
-// appendExplanation appends plan and attempts of a traced lookup.
+// appendExplanation appends the plan and attempts of a traced lookup.
 func appendExplanation(dst []byte, resp *lookup.Response) ([]byte, error) {
 	e, err := explanationOf(resp)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lookup"
 )
 
-// batchGetBody is the body of POST /v1/{keyspace}/{table}:batchGet. Keys stay
-// JSON until the table is known: a number in them may be wider than a float.
+// batchGetBody is the body of POST /v1/{keyspace}/{table}:batchGet. Keys stay JSON until the
+// table is known: a number in them may be wider than a float.
 type batchGetBody struct {
-	// array has the keys, which keys are once the request is resolved: there may be more of
-	// them than of one lookup. elements are those that count for maxElements.
+	// array are the keys as JSON. keys are set from it once the request is resolved and known to
+	// have at most max_keys keys. elements counts towards maxElements.
 	array    json.RawMessage
 	keys     []json.RawMessage
 	elements int
@@ -38,7 +38,7 @@ type batchGetBody struct {
 	pageTokens  []string
 }
 
-// decodeBatchGet reads a body strictly, and shares its memory. Its errors are of kind
+// decodeBatchGet decodes a body strictly, and shares its memory. Its errors are of kind
 // lookup.ErrInvalid and name the field; they never repeat the body.
 func decodeBatchGet(body []byte) (*batchGetBody, error) {
 	in := &batchGetBody{}
@@ -48,9 +48,9 @@ func decodeBatchGet(body []byte) (*batchGetBody, error) {
 	return in, nil
 }
 
-// bodyMembers has set take the members of a body in their order, each a name and its JSON. The
-// error is that of set, or of kind lookup.ErrInvalid and names the body, or the member that is
-// given twice.
+// bodyMembers calls set for each member of a body in order, with its name and JSON value. The
+// error is that of set, or is of kind lookup.ErrInvalid and names the body or a member that
+// occurs twice.
 func bodyMembers(body []byte, set func(name string, value json.RawMessage) error) error {
 	if !utf8.Valid(body) {
 		return lookup.Invalid("body", "the body is not valid UTF-8")
@@ -64,14 +64,14 @@ func bodyMembers(body []byte, set func(name string, value json.RawMessage) error
 	return eachMember("", body, set)
 }
 
-// anyJSON is any JSON: decoding it checks it, and copies nothing.
+// anyJSON accepts any JSON: decoding into it checks the syntax and copies nothing.
 type anyJSON struct{}
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (anyJSON) UnmarshalJSON([]byte) error { return nil }
 
-// eachMember is bodyMembers for an object that is valid JSON; within stands before the name of a
-// member that is given twice. What set refuses ends it, so that an object of a great many names
+// eachMember is bodyMembers for an object that is valid JSON. within is the prefix of a member
+// that occurs twice, in errors. An error of set ends it, so that an object with very many names
 // costs no more than one.
 func eachMember(within string, object []byte, set func(name string, value json.RawMessage) error) error {
 	given := map[string]struct{}{}
@@ -93,7 +93,7 @@ func eachMember(within string, object []byte, set func(name string, value json.R
 	return nil
 }
 
-// set takes one member of the body. A null leaves a member out, as many clients
+// set sets one member of the body. A null means that the member is left out, as many clients
 // write it, except for keys.
 func (in *batchGetBody) set(field string, value json.RawMessage) error {
 	null := string(value) == "null"
@@ -158,7 +158,7 @@ func (in *batchGetBody) set(field string, value json.RawMessage) error {
 // comma separates elements.
 var comma = []byte(",")
 
-// countCommas returns how many commas a member has, or of keys the one with the most.
+// countCommas returns the number of commas in a member; for keys, in the key with the most.
 func countCommas(field string, value json.RawMessage) int {
 	if field != "keys" && field != "optional_keys" || value[0] != '[' {
 		return bytes.Count(value, comma)
@@ -170,7 +170,7 @@ func countCommas(field string, value json.RawMessage) int {
 	return most
 }
 
-// setNames reads a member that is an array of strings or null; of is what each is.
+// setNames reads a member that is null or an array of strings; of describes one string.
 func setNames(field, of string, value json.RawMessage, to *[]string) error {
 	var names []*string
 	if json.Unmarshal(value, &names) != nil {
@@ -185,10 +185,10 @@ func setNames(field, of string, value json.RawMessage, to *[]string) error {
 	return nil
 }
 
-// reverseOrder asks for rows from the last to the first.
+// reverseOrder is the value of order for rows from the last to the first.
 const reverseOrder = "reverse"
 
-// jsonText returns a JSON string; false for other JSON.
+// jsonText returns the value of a JSON string; false for any other JSON.
 func jsonText(value json.RawMessage) (string, bool) {
 	var s *string
 	if json.Unmarshal(value, &s) != nil || s == nil {
@@ -209,7 +209,7 @@ func setDuration(field string, value json.RawMessage, to *time.Duration) (err er
 	return err
 }
 
-// parseDuration reads a duration above zero.
+// parseDuration parses a duration above zero.
 func parseDuration(field, s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil {
@@ -221,7 +221,7 @@ func parseDuration(field, s string) (time.Duration, error) {
 	return d, nil
 }
 
-// malformed words an error of the JSON decoder.
+// malformed converts an error of the JSON decoder.
 func malformed(err error) error {
 	var syntax *json.SyntaxError
 	switch {
@@ -256,8 +256,8 @@ func countArray(array []byte) (count int) {
 	return count
 }
 
-// cutJSON cuts a valid JSON array or object at its commas, and the white space off; nil has no
-// elements.
+// cutJSON yields the elements of a valid JSON array, or the members of an object, without the
+// white space around them; nothing for nil.
 func cutJSON(list []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		if len(list) == 0 {
@@ -287,7 +287,7 @@ func cutJSON(list []byte) iter.Seq[[]byte] {
 	}
 }
 
-// stringEnd returns how long a JSON string is behind its first quote, with the last one.
+// stringEnd returns the length of a JSON string after its first quote, including the last one.
 func stringEnd(text []byte) int {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {

@@ -16,7 +16,7 @@ import (
 // echo appends the key at i of a request as JSON, as the client sent it.
 type echo func(dst []byte, req *lookup.Request, i int) ([]byte, error)
 
-// maxPooledBuffer keeps one huge answer from staying in memory for good.
+// maxPooledBuffer keeps one huge answer from occupying memory forever.
 const maxPooledBuffer = 1 << 20
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
@@ -29,12 +29,12 @@ func giveBuffer(b *[]byte) {
 	}
 }
 
-// errUndecodable is the error of a key whose cells are not valid for the type of
-// their column.
+// errUndecodable is the error of a key with cells that are not valid for the type
+// of their column.
 var errUndecodable = errors.New("a cell is not a valid value of its column's type; read it with encoding CQL or look at it in Cassandra")
 
-// appendResponse appends the JSON answer to a lookup. A key whose cells cannot be
-// decoded becomes FAILED in resp. The error is that of echo.
+// appendResponse appends the JSON answer to a lookup. A key with undecodable
+// cells becomes FAILED in resp. The error is that of echo, or of the explanation.
 func appendResponse(dst []byte, req *lookup.Request, resp *lookup.Response, echo echo) ([]byte, error) {
 	members := appendMembers(nil, req.Columns)
 	dst = append(dst, `{"results":[`...)
@@ -77,7 +77,7 @@ func appendResponse(dst []byte, req *lookup.Request, resp *lookup.Response, echo
 	return append(dst, "}\n"...), nil
 }
 
-// appendMembers appends, for each column, the start of its member in a row: a
+// appendMembers appends, for each column, the beginning of its member in a row: a
 // brace or comma, the name and a colon.
 func appendMembers(dst [][]byte, columns []schema.Column) [][]byte {
 	for i, c := range columns {

@@ -16,13 +16,13 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// errUnset refuses a key component without kind.
+// errUnset refuses a key component without a kind.
 var errUnset = errors.New("the value is unset; a key needs a value in every component")
 
 // keyField names the key at i in errors.
 func keyField(i int) string { return fmt.Sprintf("keys[%d]", i) }
 
-// jsonKeys encodes keys that came as JSON.
+// jsonKeys returns the encoder of keys in JSON.
 func jsonKeys(t *schema.Table, keys []json.RawMessage) keyEncoder {
 	types, names := keyColumns(t)
 	return func(i int) (partition.Key, error) {
@@ -34,7 +34,7 @@ func jsonKeys(t *schema.Table, keys []json.RawMessage) keyEncoder {
 	}
 }
 
-// pathKey encodes the key of a path.
+// pathKey returns the encoder of the key in a path.
 func pathKey(t *schema.Table, key string) keyEncoder {
 	return func(int) (partition.Key, error) {
 		if len(t.PartitionKey) != 1 {
@@ -53,7 +53,8 @@ func pathKey(t *schema.Table, key string) keyEncoder {
 	}
 }
 
-// wireKeys encodes keys that came as proto Values and are still encoded.
+// wireKeys returns the encoder of keys that are encoded qosproxy.v1.Key
+// messages.
 func wireKeys(t *schema.Table, keys [][]byte) keyEncoder {
 	width := len(t.PartitionKey) + len(t.Clustering)
 	all := make([][]byte, width*len(keys)) // the components of all keys
@@ -70,8 +71,8 @@ func wireKeys(t *schema.Table, keys [][]byte) keyEncoder {
 	}
 }
 
-// loneText returns the cell of an encoded key that is one text and nothing else,
-// as most are; ok is false for another key, and for one that is invalid.
+// loneText returns the cell of an encoded key that consists of one text, as most
+// do; ok is false for any other key, and for an invalid one.
 func loneText(t *schema.Table, key []byte) (cell []byte, ok bool) {
 	if len(t.PartitionKey) != 1 || t.PartitionKey[0].Type.Kind != cqltype.Text {
 		return nil, false
@@ -84,7 +85,7 @@ func loneText(t *schema.Table, key []byte) (cell []byte, ok bool) {
 	return text, ok && utf8.Valid(text)
 }
 
-// valueKey encodes one key, in the memory of components.
+// valueKey encodes one key into the memory of components.
 func valueKey(t *schema.Table, values []*qosproxyv1.Value, components [][]byte) (partition.Key, error) {
 	if least, most := len(t.PartitionKey), len(t.PartitionKey)+len(t.Clustering); len(values) < least || len(values) > most {
 		_, names := keyColumns(t)
@@ -105,7 +106,7 @@ func valueKey(t *schema.Table, values []*qosproxyv1.Value, components [][]byte) 
 	return partition.NewRowKey(len(t.PartitionKey), components...)
 }
 
-// keyColumns returns the types and names of the columns that a key may have.
+// keyColumns returns the types and names of the columns that a key may name.
 func keyColumns(t *schema.Table) (types []*cqltype.Type, names []string) {
 	for i := range len(t.PartitionKey) + len(t.Clustering) {
 		c := t.KeyColumn(i)
@@ -114,8 +115,7 @@ func keyColumns(t *schema.Table) (types []*cqltype.Type, names []string) {
 	return types, names
 }
 
-// encodeValue returns the bytes of a value as Cassandra serializes them, nil for
-// a null.
+// encodeValue returns a value as Cassandra serializes it; nil for a null.
 func encodeValue(t *cqltype.Type, v *qosproxyv1.Value) ([]byte, error) {
 	switch kind := v.GetKind().(type) {
 	case nil:
@@ -129,8 +129,8 @@ func encodeValue(t *cqltype.Type, v *qosproxyv1.Value) ([]byte, error) {
 	}
 	switch t.Kind {
 	case cqltype.List, cqltype.Set, cqltype.Map, cqltype.Tuple, cqltype.UDT, cqltype.Vector:
-		// By way of JSON, whose encoder already orders sets and maps as
-		// Cassandra's comparators do: the token of a key depends on it.
+		// Through JSON, whose encoder already orders sets and maps as
+		// Cassandra's comparators do: the token of a key depends on the order.
 		text, err := appendValueJSON(nil, t, v)
 		if err != nil {
 			return nil, err
@@ -145,7 +145,7 @@ func encodeValue(t *cqltype.Type, v *qosproxyv1.Value) ([]byte, error) {
 	}
 }
 
-// checked returns the bytes if they are a value of the type, never nil.
+// checked returns the bytes, never nil, if they are a valid value of the type.
 func checked(t *cqltype.Type, cell []byte) ([]byte, error) {
 	if cell == nil {
 		cell = []byte{}
@@ -156,7 +156,7 @@ func checked(t *cqltype.Type, cell []byte) ([]byte, error) {
 	return cell, nil
 }
 
-// mismatch says which kind a type takes and which came.
+// mismatch says which type was expected and which kind came.
 func mismatch(t *cqltype.Type, v *qosproxyv1.Value) error {
 	return fmt.Errorf("expected %s, got %s", t, kindName(v))
 }

@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	// errNullElement refuses a null within a collection, which CQL has not.
+	// errNullElement refuses a null in a collection, which CQL does not have.
 	errNullElement = errors.New("null inside a collection")
-	// errNestedCQL refuses bytes within a collection, which have no JSON form.
+	// errNestedCQL refuses raw bytes in a collection: they have no JSON form.
 	errNestedCQL = errors.New("cql inside another value; give the whole component as cql")
 )
 
@@ -36,11 +36,11 @@ func appendValueJSON(dst []byte, t *cqltype.Type, v *qosproxyv1.Value) ([]byte, 
 		switch {
 		case err != nil:
 			return dst, err
-		case len(cell) > partition.MaxKeyBytes: // a varint takes seconds to become decimal
+		case len(cell) > partition.MaxKeyBytes: // converting a long varint to decimal takes seconds
 			return dst, partition.ErrKeyTooLong
 		}
 		if t.Kind == cqltype.Decimal {
-			// In quotes: Cassandra reads a bare one as a double, 1.50 as 1.5.
+			// Quoted: Cassandra reads a bare number as a double, 1.50 as 1.5.
 			dst, err = t.AppendJSON(append(dst, '"'), cell)
 			return append(dst, '"'), err
 		}
@@ -125,7 +125,7 @@ func appendMapJSON(dst []byte, t *cqltype.Type, v *qosproxyv1.Value) ([]byte, er
 		if err != nil {
 			return dst, err
 		}
-		// The name of a JSON member is a string: other JSON goes inside one.
+		// The name of a JSON member is a string: quote any other JSON.
 		if len(key) > 0 && key[0] != '"' {
 			key = cqltype.AppendJSONString(nil, string(key))
 		}

@@ -23,7 +23,7 @@ func encodeScalar(t *cqltype.Type, v *qosproxyv1.Value) ([]byte, error) {
 	switch kind := v.GetKind().(type) {
 	case *qosproxyv1.Value_Text:
 		if t.Kind == cqltype.Text || t.Kind == cqltype.ASCII {
-			// Not a copy: neither the message nor a key ever changes.
+			// Without a copy: neither the message nor a key ever changes.
 			return unsafe.Slice(unsafe.StringData(kind.Text), len(kind.Text)), nil
 		}
 	case *qosproxyv1.Value_Blob:
@@ -48,8 +48,8 @@ func encodeScalar(t *cqltype.Type, v *qosproxyv1.Value) ([]byte, error) {
 	return nil, mismatch(t, v)
 }
 
-// sized refuses bytes of a length the type does not have. Zero bytes would be an
-// empty value, which has its own kind.
+// sized refuses bytes of a length that the type does not have. Zero bytes would
+// be an empty value, for which there is a kind of its own.
 func sized(t *cqltype.Type, b []byte, sizes ...int) ([]byte, error) {
 	if slices.Contains(sizes, len(b)) {
 		return b, nil
@@ -57,7 +57,7 @@ func sized(t *cqltype.Type, b []byte, sizes ...int) ([]byte, error) {
 	return nil, fmt.Errorf("expected %s of %v bytes, got %d", t, sizes, len(b))
 }
 
-// encodeFixed encodes the types whose bytes are one number.
+// encodeFixed encodes the types whose bytes are a single number.
 func encodeFixed(t *cqltype.Type, v *qosproxyv1.Value) ([]byte, error) {
 	switch kind := v.GetKind().(type) {
 	case *qosproxyv1.Value_Boolean:
@@ -91,7 +91,7 @@ func encodeFixed(t *cqltype.Type, v *qosproxyv1.Value) ([]byte, error) {
 	return nil, mismatch(t, v)
 }
 
-// dateCentre is the number by which Cassandra stores 1970-01-01 in a date.
+// dateCentre is the number as which Cassandra stores 1970-01-01 in a date.
 const dateCentre = 1 << 31
 
 // encodeInteger encodes the integer types from int, bigint or varint.
@@ -121,8 +121,8 @@ func encodeInteger(t *cqltype.Type, v *qosproxyv1.Value) ([]byte, error) {
 	return b[8-size:], nil
 }
 
-// minimal drops the leading bytes that only repeat the sign: two spellings of a
-// number would be two partitions.
+// minimal drops the leading bytes that only repeat the sign: with them, one
+// number would have two encodings, and so two partitions.
 func minimal(b []byte) []byte {
 	for len(b) > 1 && (b[0] == 0 && b[1] < 0x80 || b[0] == 0xff && b[1] >= 0x80) {
 		b = b[1:]
@@ -130,7 +130,7 @@ func minimal(b []byte) []byte {
 	return b
 }
 
-// encodeCompound encodes the types that are made of several numbers.
+// encodeCompound encodes the types that consist of several numbers.
 func encodeCompound(t *cqltype.Type, v *qosproxyv1.Value) ([]byte, error) {
 	if d := v.GetDecimal(); d != nil && t.Kind == cqltype.Decimal {
 		if len(d.GetUnscaled()) == 0 {
@@ -138,6 +138,6 @@ func encodeCompound(t *cqltype.Type, v *qosproxyv1.Value) ([]byte, error) {
 		}
 		return append(binary.BigEndian.AppendUint32(nil, uint32(d.GetScale())), minimal(d.GetUnscaled())...), nil
 	}
-	// A duration is no part of any key: it has no order.
+	// A duration cannot be part of a key: it has no order.
 	return nil, mismatch(t, v)
 }

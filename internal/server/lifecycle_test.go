@@ -28,7 +28,7 @@ import (
 
 const anyPort = "127.0.0.1:0"
 
-// start starts a server and stops it at the end of the test.
+// start starts a server, and stops it at the end of the test.
 func start(t *testing.T, cfg Config, deps Deps) *Server {
 	t.Helper()
 	s := New(cfg, deps)
@@ -49,7 +49,7 @@ func dial(t *testing.T, target string) *grpc.ClientConn {
 	return conn
 }
 
-// browse reads a URL and returns status and body.
+// browse fetches a URL and returns status and body.
 func browse(t *testing.T, url string) (int, string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -136,8 +136,8 @@ func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
 	assert.Error(t, <-failed)
 }
 
-// TestOpenCallsDoNotHoldUpShutdown has anybody watch the health, talk to reflection, and begin
-// a call without sending its message.
+// TestOpenCallsDoNotHoldUpShutdown has callers that watch the health, use reflection, and
+// begin a call without sending its message.
 func TestOpenCallsDoNotHoldUpShutdown(t *testing.T) {
 	s := start(t, Config{GRPC: Listener{Address: anyPort}}, Deps{Lookup: &fake{}})
 	conn := dial(t, s.Addr("grpc").String())
@@ -174,7 +174,7 @@ func TestATakenPortIsNamedAndNothingStaysBound(t *testing.T) {
 
 func TestUnixSockets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "q.sock")
-	// A process that was killed leaves its socket behind.
+	// A killed process leaves its socket behind.
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
 	require.NoError(t, err)
 	stale.SetUnlinkOnClose(false)
@@ -248,7 +248,7 @@ func TestAPanicIsAnIncident(t *testing.T) {
 	assert.NotContains(t, out.String(), "sku-secret")
 }
 
-// What a goroutine of a lookup has recovered from comes as an error of the lookup.
+// A panic in a goroutine of a lookup arrives as an error of the lookup.
 func TestAnIncidentOfALookupIsInternal(t *testing.T) {
 	failed := &incident.Error{ID: "0123456789ab"}
 	d := open(t, Deps{Lookup: &fake{tables: []*lookup.Table{products(t)},

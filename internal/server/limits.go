@@ -13,26 +13,26 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lookup"
 )
 
-// Limits bound what the peers of one listener may hold of it. The zero value of
-// a field but MaxConnectionAge means that of DefaultLimits.
+// Limits bound what the peers of one listener may hold. The zero value of any field but
+// MaxConnectionAge means its value in DefaultLimits.
 type Limits struct {
-	// MaxConnections is the most connections at a time. One more takes the place of the
-	// oldest without a call of a client, or is closed at once.
+	// MaxConnections is the maximum number of open connections. A further one replaces the
+	// oldest on which no identified client has called, or else is closed at once.
 	MaxConnections int
-	// HandshakeTimeout bounds a TLS handshake, and after it the time until the
-	// preface of HTTP/2 or the headers of a request have come.
+	// HandshakeTimeout bounds a TLS handshake, and then the time until the preface of HTTP/2
+	// or the headers of a request have arrived.
 	HandshakeTimeout time.Duration
-	// WriteTimeout is how long a peer may take to receive what is written to it
-	// at once (some 16 KiB) before its connection is closed.
+	// WriteTimeout is how long a peer may take to receive one write (some 16 KiB) before its
+	// connection is closed.
 	WriteTimeout time.Duration
 	// IdleTimeout is how long a connection is kept without a request.
 	IdleTimeout time.Duration
-	// MaxConnectionAge is after how long, ±10 %, a peer is asked to connect anew;
-	// 0 never asks.
+	// MaxConnectionAge is the age, ±10 %, at which a peer is asked to reconnect; 0 never
+	// asks.
 	MaxConnectionAge time.Duration
 }
 
-// DefaultLimits returns the limits of a proxy that is not told otherwise.
+// DefaultLimits returns the limits of a proxy without configured ones.
 func DefaultLimits() Limits {
 	return Limits{
 		MaxConnections:   2048,
@@ -59,33 +59,34 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// The limits that are the same for everybody.
+// The limits that cannot be configured.
 const (
 	// maxHeaderBytes bounds the headers of a request, after decompression.
 	maxHeaderBytes = 16 << 10
-	// maxStreams is how many requests may be in-flight on one connection. A peer that
-	// opens and resets streams (rapid reset) waits until the handlers of those it has
-	// reset are done, so that this is also how many of them others find before them in
-	// the queue for a CPU.
+	// maxStreams is how many requests may be in-flight on one connection. A peer that opens
+	// and resets streams (rapid reset) must wait until the handlers of the reset ones end. So
+	// this is also how many of them the requests of others may find ahead of them in the
+	// queue for a CPU.
 	maxStreams = 250
-	// maxFrameBytes is the largest HTTP/2 frame that is read: the least there is.
+	// maxFrameBytes is the largest HTTP/2 frame accepted: the smallest limit that HTTP/2
+	// allows.
 	maxFrameBytes = 16 << 10
-	// requestTimeout bounds the time until a request has come, body or message included.
+	// requestTimeout bounds the time until a request has arrived with its body or message.
 	requestTimeout = 30 * time.Second
-	// maxElements is how many elements of lists and members of objects a request may have
-	// besides its keys, which max_keys bounds, and besides those of all keys but the longest:
-	// keys are decoded one at a time. No partition key that Cassandra takes has as many.
+	// maxElements is how many elements of lists and members of objects a request may have.
+	// Keys do not count, as max_keys bounds them, nor elements of any key but the longest:
+	// keys are decoded one at a time. No partition key that Cassandra accepts has as many.
 	maxElements = 64 << 10
-	// elementBytes is what an element takes when it is decoded, though two bytes can be one.
+	// elementBytes is the memory of a decoded element, which may be two bytes when encoded.
 	elementBytes = 128
-	// streamWindow and connWindow are how many bytes a peer may send ahead of the
-	// reader, by request and by connection: gRPC would raise them with the speed of a peer.
+	// streamWindow and connWindow are how many bytes a peer may send ahead of the reader, by
+	// request and by connection: by default gRPC raises them with the speed of the peer.
 	streamWindow = 64 << 10
 	connWindow   = 1 << 20
 	// ageGrace is how long the calls of a connection that is too old may take.
 	ageGrace = 30 * time.Second
-	// Balancers that drop idle connections silently are met by pings, and
-	// clients may ping every 10 s, also without a call, as most are set to.
+	// Pings serve balancers that silently drop idle connections. Clients may ping every 10 s,
+	// also without a call, as most are configured to.
 	pingInterval    = time.Minute
 	pingTimeout     = 10 * time.Second
 	minPingInterval = 10 * time.Second
@@ -98,18 +99,18 @@ func tooManyElements(field string) error {
 
 // protocol is what a peer may do on one gRPC connection.
 type protocol struct {
-	// headerBytes and streams are as maxHeaderBytes and maxStreams.
+	// headerBytes and streams are like maxHeaderBytes and maxStreams.
 	headerBytes, streams uint32
-	// pingInterval is the least time between two pings of a client.
+	// pingInterval is the minimum time between two pings of a client.
 	pingInterval time.Duration
-	// unwanted is as maxUnwanted.
+	// unwanted is like maxUnwanted.
 	unwanted int64
 }
 
-// defaultProtocol is for everybody.
+// defaultProtocol applies outside tests.
 var defaultProtocol = protocol{headerBytes: maxHeaderBytes, streams: maxStreams, pingInterval: minPingInterval, unwanted: maxUnwanted}
 
-// grpcLimits are the limits as options of the gRPC server.
+// grpcLimits returns the limits as options of the gRPC server.
 func (s *Server) grpcLimits() []grpc.ServerOption {
 	l, p := s.cfg.Limits, s.cfg.protocol
 	return []grpc.ServerOption{
@@ -152,8 +153,8 @@ func (s *Server) limitHTTP(h *http.Server) {
 	h.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return withConn(expiring(ctx, c), c) }
 	next := h.Handler
 	h.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// In HTTP/2 the header makes the server say goodbye to the connection,
-		// and end it when its last stream has.
+		// In HTTP/2 this header makes the server send GOAWAY, and close the connection when
+		// its last stream has ended.
 		if expiredConn(r.Context()) {
 			w.Header().Set("Connection", "close")
 		}
@@ -161,8 +162,8 @@ func (s *Server) limitHTTP(h *http.Server) {
 	})
 }
 
-// jitter returns a duration within 10 % of d, so that connections which were
-// made at once do not end at once.
+// jitter returns a duration within 10 % of d, so that connections opened at the same time do
+// not end at the same time.
 func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }

@@ -18,16 +18,16 @@ const DefaultSocketMode fs.FileMode = 0o660
 
 // Listener is where a server listens.
 type Listener struct {
-	// Address is host:port, or unix:///path for a unix socket; empty turns the
-	// listener off.
+	// Address is host:port, or unix:///path for a unix socket; empty disables
+	// the listener.
 	Address string
 	// SocketMode is the mode of a unix socket; 0 means DefaultSocketMode.
 	SocketMode fs.FileMode
-	// TLS encrypts the listener when it names a certificate.
+	// TLS enables encryption when it names a certificate.
 	TLS TLS
 }
 
-// bound is a listener that has its address.
+// bound is a listener that is bound to its address.
 type bound struct {
 	*gate
 	name  string
@@ -85,8 +85,8 @@ func listen(ctx context.Context, l Listener) (net.Listener, error) {
 	return ln, nil
 }
 
-// removeStale removes the socket that a process left behind when it was killed.
-// A socket that somebody answers on, or a file that is no socket, stays.
+// removeStale removes the socket that a killed process left behind. It keeps a
+// socket that somebody answers on, and a file that is no socket.
 func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,7 @@ import (
 )
 
 // parsedRequest is a lookup as a client of any listener words it, before its table is
-// known.
+// resolved.
 type parsedRequest struct {
 	keyspace, table string
 	columns         []string
@@ -21,26 +21,25 @@ type parsedRequest struct {
 	soft            time.Duration
 	minKeys         int
 	trace           bool
-	// reverse reads rows from the last to the first, consistency is the level asked for, and
-	// where returns the conditions on clustering columns; nil for none.
+	// reverse reads rows from the last to the first. consistency is the level asked for;
+	// empty for the default. where returns the conditions on clustering columns; nil if
+	// there are none.
 	reverse     bool
 	consistency string
 	paging      bool
 	pageTokens  []string
 	where       func(t *lookup.Table) ([]lookup.Condition, error)
-	// keys is the number of keys, and encoder returns what encodes the key at i
-	// for a table.
+	// keys is the number of keys. encoder returns the encoder of the keys for a table.
 	keys    int
 	encoder func(t *schema.Table) keyEncoder
-	// optional marks the keys that may be shed; nil for none.
+	// optional marks the keys that may be shed; nil if there are none.
 	optional func(t *schema.Table, keys []partition.Key) ([]bool, error)
 }
 
-// keyEncoder encodes the key at i of a request. Its error says what is wrong
-// with that key.
+// keyEncoder encodes the key at i of a request. Its error says what is wrong with that key.
 type keyEncoder func(i int) (partition.Key, error)
 
-// call follows one lookup from its arrival to its answer, for the observer.
+// call is one lookup from its arrival to its answer, for the observer.
 type call struct {
 	server  *Server
 	start   time.Time
@@ -48,9 +47,9 @@ type call struct {
 	keys    int
 	outcome outcome
 	resp    *lookup.Response
-	// done is when the hosts had answered, where the answer was sent meanwhile; else zero.
+	// done is when the hosts had answered, if the answer was sent meanwhile; otherwise zero.
 	done time.Time
-	// refusal is why admission refused the lookup; nil when it did not. See judge.
+	// refusal is why admission refused the lookup; nil if it did not. See judge.
 	refusal *admission.Refusal
 
 	traced
@@ -60,7 +59,7 @@ func (s *Server) begin() *call {
 	return &call{server: s, start: time.Now(), outcome: internal}
 }
 
-// end tells the observer and the trace. A call that ends by a panic counts as
+// end reports the call to the observer and the trace. A call that ends by a panic counts as
 // INTERNAL.
 func (c *call) end(ctx context.Context) {
 	took := time.Since(c.start)
@@ -73,10 +72,10 @@ func (c *call) end(ctx context.Context) {
 	c.endTrace(ctx, took)
 }
 
-// lookUp is the way of every lookup, whoever asks for it: it resolves the request and
-// reads its keys by read, which is get or that of a stream. A lookup that admission
-// refuses is answered like any other, each key with SHED, so that a client which deals
-// with partial answers deals with this one. The error refuses the request as a whole.
+// lookUp runs a lookup of any listener: it resolves the request and reads its keys with
+// read, which is call.get or keyStream.get. A lookup that admission refuses gets an answer
+// with SHED for each key, so that a client that handles partial answers also handles this.
+// The error refuses the request as a whole.
 func (c *call) lookUp(ctx context.Context, p *parsedRequest, read reader) (*lookup.Request, *lookup.Response, error) {
 	req, err := c.resolve(ctx, p)
 	if err != nil {
@@ -93,7 +92,7 @@ func (c *call) lookUp(ctx context.Context, p *parsedRequest, read reader) (*look
 // reader reads the keys of a resolved request. Its response is nil on an error.
 type reader func(ctx context.Context, req *lookup.Request) (*lookup.Response, error)
 
-// shedResponse is the answer to a lookup that admission has refused.
+// shedResponse returns the answer to a lookup that admission refused.
 func shedResponse(req *lookup.Request, refusal *admission.Refusal, elapsed time.Duration) *lookup.Response {
 	resp := &lookup.Response{
 		Results: make([]partition.Result, len(req.Keys)),
@@ -105,8 +104,8 @@ func shedResponse(req *lookup.Request, refusal *admission.Refusal, elapsed time.
 	return resp
 }
 
-// resolve turns what a client asks for into a request of lookup, or into an error that
-// names the field at fault.
+// resolve converts what a client asks for to a request of package lookup. Its error names
+// the field at fault.
 func (c *call) resolve(ctx context.Context, p *parsedRequest) (*lookup.Request, error) {
 	c.keys = p.keys
 	table, err := c.server.table(ctx, p.keyspace, p.table)
@@ -119,7 +118,7 @@ func (c *call) resolve(ctx context.Context, p *parsedRequest) (*lookup.Request, 
 		c.server.audit(ctx, c.table, err)
 		return nil, err
 	}
-	// The service has the same rule; here it saves encoding a flood of keys.
+	// The service has the same rule; checked here, it saves encoding a flood of keys.
 	if m := table.Settings.MaxKeys; m > 0 && p.keys > m {
 		return nil, lookup.TooManyKeys(p.keys, m, table.Schema)
 	}
@@ -175,7 +174,7 @@ func (p *parsedRequest) rows(t *lookup.Table) (*partition.Slice, partition.Level
 	return slice, level, err
 }
 
-// invalidKey says that the key at i cannot be encoded.
+// invalidKey returns the error for the key at i, which cannot be encoded.
 func invalidKey(i int, err error) error {
 	if _, refused := errors.AsType[*lookup.Error](err); refused {
 		return err
@@ -199,8 +198,8 @@ func (c *call) get(ctx context.Context, req *lookup.Request) (*lookup.Response, 
 	return resp, nil
 }
 
-// answerCopies is how often the rows of an answer are in memory when it is encoded: as
-// cells and as what is to be sent.
+// answerCopies is how many copies of the rows are in memory while an answer is encoded: the
+// cells and the encoded answer.
 const answerCopies = 2
 
 // The margin kept between the end of a lookup and the deadline of its call.
@@ -209,9 +208,9 @@ const (
 	maxMargin = 10 * time.Millisecond
 )
 
-// deadlineOf returns when a lookup ends at the latest: a little before the deadline of
-// its call. Both ends of a call share that deadline. An answer sent at it would find a
-// client that has stopped listening, and the keys that have been answered would be lost.
+// deadlineOf returns when a lookup must end: a little before the deadline of its call, which
+// both ends of the call share. An answer sent at that deadline would find a client that no
+// longer listens, and the keys that were answered would be lost.
 func deadlineOf(ctx context.Context, req *lookup.Request) time.Time {
 	end := req.End(ctx)
 	deadline, ok := ctx.Deadline()
@@ -225,8 +224,8 @@ func deadlineOf(ctx context.Context, req *lookup.Request) time.Time {
 	return end
 }
 
-// judge sets the outcome of a lookup from what became of its keys. A lookup that
-// admission refused says itself when to come back.
+// judge sets the outcome of a lookup from the results of its keys. If admission refused it,
+// the refusal says when to retry.
 func (c *call) judge(ctx context.Context, resp *lookup.Response) {
 	c.outcome = outcomeOf(ctx, resp.Results)
 	if len(resp.Results) == 0 {

@@ -6,22 +6,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// connRefusal is why a connection is refused; the label of a metric.
+// connRefusal is why a connection is refused, as a metric label.
 type connRefusal string
 
 // The reasons for which a connection is refused.
 const (
-	// refusedFull: there are as many connections as there may be.
+	// refusedFull means that there are as many connections as allowed.
 	refusedFull connRefusal = "max_connections"
-	// refusedFresh: it was the oldest of too many without a sign of a client.
+	// refusedFresh means that it was the oldest of too many fresh connections.
 	refusedFresh connRefusal = "half_open"
-	// refusedHandshake: its TLS handshake failed or took too long.
+	// refusedHandshake means that its TLS handshake failed or took too long.
 	refusedHandshake connRefusal = "handshake"
-	// refusedResets: its peer reset the calls that it began, at once.
+	// refusedResets means that its peer began calls and reset them at once.
 	refusedResets connRefusal = "rapid_reset"
 )
 
-// metrics are those of the listeners.
+// metrics are the metrics of the listeners.
 type metrics struct {
 	open    *prometheus.GaugeVec
 	refused *prometheus.CounterVec
@@ -39,7 +39,7 @@ func newMetrics() *metrics {
 	}
 }
 
-// register makes the metrics known to reg, if there is one.
+// register registers the metrics with reg, which may be nil.
 func (m *metrics) register(reg prometheus.Registerer) error {
 	if reg == nil {
 		return nil
@@ -54,7 +54,7 @@ type listenerMetrics struct {
 	refused *prometheus.CounterVec
 }
 
-// listener returns the metrics of a listener, which then show 0.
+// listener returns the metrics of a listener, initialized to 0.
 func (m *metrics) listener(name string) listenerMetrics {
 	l := listenerMetrics{name, m.open.WithLabelValues(name), m.refused}
 	for _, reason := range []connRefusal{refusedFull, refusedFresh, refusedHandshake, refusedResets} {
@@ -63,7 +63,7 @@ func (m *metrics) listener(name string) listenerMetrics {
 	return l
 }
 
-// refusals counts the connections that were refused for a reason.
+// refusals returns the counter of connections refused for a reason.
 func (l *listenerMetrics) refusals(reason connRefusal) prometheus.Counter {
 	return l.refused.WithLabelValues(l.name, string(reason))
 }

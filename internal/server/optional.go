@@ -9,10 +9,10 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Both APIs mark optional keys as they list unprocessed ones: gRPC by position,
+// Both APIs name optional keys as they name unprocessed ones: gRPC by position,
 // JSON by the keys themselves.
 
-// optionalPositions marks the keys at the positions of a gRPC request.
+// optionalPositions returns what marks the keys at some positions, for gRPC.
 func optionalPositions(positions []int32) func(*schema.Table, []partition.Key) ([]bool, error) {
 	if len(positions) == 0 {
 		return nil
@@ -29,7 +29,7 @@ func optionalPositions(positions []int32) func(*schema.Table, []partition.Key) (
 	}
 }
 
-// optionalJSON marks every occurrence of the keys of a JSON request.
+// optionalJSON returns what marks every occurrence of some keys, for JSON.
 func optionalJSON(array json.RawMessage) func(*schema.Table, []partition.Key) ([]bool, error) {
 	count := countArray(array)
 	if count == 0 {

@@ -18,24 +18,24 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
-// outcome is what clients and metrics see of how a request ended.
+// outcome is how a request ended, as clients and metrics see it.
 type outcome struct {
 	// grpc is the code of the call, http the status of the response.
 	grpc codes.Code
 	http int
-	// code is that of metrics and JSON errors.
+	// code is the code in metrics and JSON errors.
 	code lookup.Code
-	// reason is the google.rpc.ErrorInfo reason.
+	// reason is the reason in google.rpc.ErrorInfo.
 	reason string
-	// why is the cause in one word, of which a reason may have several; None where every
-	// key or the error itself says it.
+	// why is the cause in one word, which is finer than reason; None where each key or the
+	// error itself has it.
 	why reasons.Reason
-	// retry is how long to wait before asking again; 0 where that is no remedy
-	// or depends on the client's own deadline.
+	// retry is how long to wait before a retry; 0 where a retry does not help or depends
+	// on the client's own deadline.
 	retry time.Duration
 }
 
-// The one table: how a request ends for gRPC, for HTTP and in metrics.
+// The only table of how a request ends for gRPC, for HTTP and in metrics.
 var (
 	answered  = outcome{codes.OK, http.StatusOK, lookup.CodeOK, "", reasons.None, 0}
 	partial   = outcome{codes.OK, http.StatusOK, lookup.CodePartial, "", reasons.None, 0}
@@ -43,16 +43,16 @@ var (
 	cancelled = outcome{codes.Canceled, 499, lookup.CodeCancelled, "CANCELLED", reasons.Cancelled, 0}
 	expired   = outcome{codes.DeadlineExceeded, http.StatusGatewayTimeout, lookup.CodeDeadlineExceeded, "TIMED_OUT", reasons.Deadline, 0}
 	internal  = outcome{codes.Internal, http.StatusInternalServerError, lookup.CodeInternal, "INTERNAL", reasons.Internal, 0}
-	// shed is of hosts that have too much in-flight; when it was admission that
-	// refused the lookup, that says when to come back.
+	// shed means that hosts have too much in-flight. When admission refused the lookup,
+	// the refusal replaces retry.
 	shed = outcome{codes.ResourceExhausted, http.StatusTooManyRequests, lookup.CodeResourceExhausted, "SHED", reasons.None, 100 * time.Millisecond}
 
-	// outOfMemory is of requests and answers for which there is no memory, and slowRequest
-	// of requests that took too long to arrive.
+	// outOfMemory means that there is no memory for the request or its answer. slowRequest
+	// means that the request took too long to arrive.
 	outOfMemory = outcome{codes.ResourceExhausted, http.StatusTooManyRequests, lookup.CodeResourceExhausted, "MEMORY", reasons.Memory, time.Second}
 	slowRequest = outcome{codes.DeadlineExceeded, http.StatusRequestTimeout, lookup.CodeDeadlineExceeded, "REQUEST_TIMEOUT", reasons.RequestTimeout, 0}
 
-	// refusals are the requests refused as a whole, by the kind of their error.
+	// refusals are the outcomes of requests refused as a whole, by the kind of the error.
 	refusals = map[error]outcome{
 		lookup.ErrInvalid:           {codes.InvalidArgument, http.StatusBadRequest, lookup.CodeInvalidArgument, "INVALID_REQUEST", reasons.None, 0},
 		identity.ErrUnauthenticated: {codes.Unauthenticated, http.StatusUnauthorized, lookup.CodeUnauthenticated, "UNAUTHENTICATED", reasons.None, 0},
@@ -61,9 +61,9 @@ var (
 		lookup.ErrNotReady:          {codes.Unavailable, http.StatusServiceUnavailable, lookup.CodeUnavailable, "NOT_READY", reasons.None, time.Second},
 	}
 
-	// unanswered are the lookups of which no key was answered. The first status
-	// of the list that some key has decides: the one that asks most restraint
-	// of the client.
+	// unanswered are the outcomes of lookups in which no key was answered. The first
+	// status in the list that some key has decides: it demands the most restraint of the
+	// client.
 	unanswered = []struct {
 		status partition.Status
 		outcome
@@ -76,8 +76,8 @@ var (
 	}
 )
 
-// deciding returns the status of a key that made the outcome of a lookup of which no key
-// was answered; Pending when it was none.
+// deciding returns the status that decided the outcome of a lookup in which no key was
+// answered; Pending for any other outcome.
 func (o outcome) deciding() partition.Status {
 	for _, u := range unanswered {
 		if u.reason == o.reason {
@@ -87,14 +87,14 @@ func (o outcome) deciding() partition.Status {
 	return partition.Pending
 }
 
-// outcomeOfError returns the outcome of a request that was refused with err.
+// outcomeOfError returns the outcome of a request that failed with err.
 func outcomeOfError(ctx context.Context, err error) outcome {
 	o := kindOfError(ctx, err)
 	o.why = cmp.Or(reasons.Of(err), o.why, reasons.Internal)
 	return o
 }
 
-// kindOfError is outcomeOfError without what the error itself says of its cause.
+// kindOfError is outcomeOfError without the cause that err itself names.
 func kindOfError(ctx context.Context, err error) outcome {
 	for kind, o := range refusals {
 		if errors.Is(err, kind) {
@@ -131,7 +131,7 @@ func kindOfError(ctx context.Context, err error) outcome {
 	}
 }
 
-// messageOf returns what a client is told of an error besides its code; empty for
+// messageOf returns what a client is told about an error besides its code; empty for
 // nothing.
 func messageOf(err error) string {
 	if refused, ok := errors.AsType[*lookup.Error](err); ok {
@@ -149,7 +149,7 @@ func messageOf(err error) string {
 	return ""
 }
 
-// outcomeOf returns the outcome of a lookup from what became of its keys.
+// outcomeOf returns the outcome of a lookup from the results of its keys.
 func outcomeOf(ctx context.Context, results []partition.Result) outcome {
 	var first [8]*partition.Result
 	good, asAgreed := 0, true
@@ -183,15 +183,15 @@ func outcomeOf(ctx context.Context, results []partition.Result) outcome {
 	return internal
 }
 
-// unprocessed reports whether asking for a key again may help: a key that is too
-// large or that every replica fails to read would end the same way.
+// unprocessed reports whether asking for a key again may help. A key that is too large, or
+// that every replica fails to read, would end the same way.
 func unprocessed(s partition.Status) bool {
 	return s == partition.TimedOut || s == partition.Unavailable || s == partition.Shed
 }
 
-// whyOf returns the word for why a key was not answered, None when it was. A result
-// without one was not made by partition.Unanswered: that is a fault of the proxy, as this
-// tells.
+// whyOf returns the word for why a key was not answered; None if it was. A result without
+// a word was not made by partition.Unanswered: Internal reports that as a fault of the
+// proxy.
 func whyOf(r *partition.Result) reasons.Reason {
 	if r.Status.Answered() {
 		return reasons.None
@@ -199,7 +199,7 @@ func whyOf(r *partition.Result) reasons.Reason {
 	return cmp.Or(r.Reason, reasons.Internal)
 }
 
-// reasonOf returns why a key was not answered in a sentence for the client.
+// reasonOf returns a sentence for the client on why a key was not answered.
 func reasonOf(r *partition.Result) string {
 	switch {
 	case r.Status.Answered():

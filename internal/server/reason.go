@@ -6,10 +6,10 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
-// observedReason is the key of the reason in the context of an observer.
+// observedReason is the context key of the reason, for an Observer.
 type observedReason struct{}
 
-// withReason returns the context of the observer: with the reason, if the lookup ended by one.
+// withReason returns ctx, with the reason if the lookup ended by one.
 func (c *call) withReason(ctx context.Context) context.Context {
 	if c.outcome.why == reasons.None {
 		return ctx
@@ -18,7 +18,7 @@ func (c *call) withReason(ctx context.Context) context.Context {
 }
 
 // Reason returns why the lookup that an Observer is told of was refused or not answered; None
-// when it was answered, at least in part.
+// if it was answered at least in part. ctx is that of the Observer.
 func Reason(ctx context.Context) reasons.Reason {
 	why, _ := ctx.Value(observedReason{}).(reasons.Reason)
 	return why

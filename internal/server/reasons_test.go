@@ -17,9 +17,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
-// These are the reasons that package standin, which has all others reach a client, cannot produce.
+// These are the reasons that package standin cannot produce. It makes all others reach a client.
 
-// why returns the reason that an error of a call has.
+// why returns the reason in an error of a call.
 func why(err error) string { return detail[*errdetails.ErrorInfo](err).GetMetadata()[reasonKey] }
 
 func TestOneRingAtATimeTellsItsReason(t *testing.T) {
@@ -47,7 +47,7 @@ func TestARequestThatDoesNotArriveTellsSo(t *testing.T) {
 	assert.Equal(t, "request_timeout", why(grpcError(t.Context(), &memory.Error{Reason: memory.Slow})))
 }
 
-// A result that partition.Unanswered has not made is a fault of the proxy, and says so.
+// A result that partition.Unanswered has not made is a fault of the proxy, and reported as one.
 func TestAResultWithoutReasonIsAFault(t *testing.T) {
 	d := open(t, Deps{Lookup: &fake{tables: []*lookup.Table{products(t)}, get: respond(absent, partition.Result{Status: partition.TooLarge})}})
 	w := do(d.http.Handler, "POST", "/v1/ks/products:batchGet", `{"keys":["a","b"]}`)
@@ -58,8 +58,8 @@ func TestAResultWithoutReasonIsAFault(t *testing.T) {
 	assert.Equal(t, qosproxyv1.Reason_REASON_UNSPECIFIED, resp.GetResults()[0].GetReason())
 }
 
-// Of many keys the details of an error have room for less and less: texts go first, and then
-// the reasons of single keys, of which the error has that which decided.
+// With many keys the details of an error run out of space: texts are dropped first, then the
+// reasons of single keys. The error keeps the one that decided.
 func TestDetailsHaveReasonsAsLongAsTheyFit(t *testing.T) {
 	for _, c := range []struct {
 		keys          int

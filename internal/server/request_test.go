@@ -20,10 +20,10 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
-// problem is an error as both listeners say it.
+// problem is an error as both listeners report it.
 type problem struct{ code, field, message string }
 
-// rpcProblem reads code, field and message of a gRPC error.
+// rpcProblem extracts code, field and message from a gRPC error.
 func rpcProblem(err error) problem {
 	s := status.Convert(err)
 	p := problem{code: strings.ToUpper(toSnake(s.Code().String())), message: s.Message()}
@@ -46,7 +46,7 @@ func toSnake(s string) string {
 	return b.String()
 }
 
-// httpProblem reads the same of an HTTP body.
+// httpProblem extracts the same from an HTTP body.
 func httpProblem(t testing.TB, body []byte) problem {
 	t.Helper()
 	var e struct {

@@ -1,9 +1,9 @@
-// Package server decides what clients see: it turns gRPC and HTTP/JSON requests into
-// lookups, and their outcomes and errors into wire messages. It also decides what a
-// connection may hold, and in which order the listeners open and close. What to read is
-// decided by package lookup.
+// Package server decides what clients see: it converts gRPC and HTTP/JSON requests to
+// lookups, and their outcomes and errors to wire messages. It also decides what a
+// connection may hold, and in which order the listeners open and close. Package lookup
+// decides what to read.
 //
-// A request is checked in this order, and refused by the first check that fails:
+// A request passes these checks in order. The first that fails refuses it:
 //
 //  1. Connection (gate.go, conn.go): max_connections, half-open connections, the TLS
 //     handshake, calls that are reset at once.
@@ -43,13 +43,13 @@ import (
 	"github.com/qosproxy/qosproxy/internal/tracing"
 )
 
-// DefaultMaxRequestBytes is the largest request that a listener accepts when Config
-// says nothing: 4 MiB, gRPC's own default.
+// DefaultMaxRequestBytes is the default of Config.MaxRequestBytes: 4 MiB, gRPC's own
+// default.
 const DefaultMaxRequestBytes = 4 << 20
 
-// Config is where and how to listen.
+// Config says where and how to listen.
 type Config struct {
-	// GRPC, HTTP and Admin are the three listeners; one without address is off.
+	// GRPC, HTTP and Admin are the three listeners; one without an address is off.
 	GRPC, HTTP, Admin Listener
 	// MaxRequestBytes is the largest request body or message, in bytes; 0 means
 	// DefaultMaxRequestBytes.
@@ -57,16 +57,16 @@ type Config struct {
 	// Limits bound the connections of each listener.
 	Limits Limits
 
-	// protocol is defaultProtocol unless a test has another.
+	// protocol is defaultProtocol unless a test sets another.
 	protocol protocol
 }
 
-// listeners are the listeners by name.
+// listeners returns the listeners by name.
 func (c Config) listeners() map[string]Listener {
 	return map[string]Listener{"grpc": c.GRPC, "http": c.HTTP, "admin": c.Admin}
 }
 
-// Lookup is the service behind the listeners. *lookup.Service is one.
+// Lookup is the service behind the listeners, such as a *lookup.Service.
 type Lookup interface {
 	Table(keyspace, table string) (*lookup.Table, error)
 	Tables() []*lookup.Table
@@ -78,17 +78,16 @@ type Lookup interface {
 
 // Observer is told of every lookup once it has ended.
 type Observer interface {
-	// ObserveLookup takes the table as keyspace.table (empty when the request
-	// named none that may be read), the keys asked, the code (OK, PARTIAL,
-	// PARTIAL_OK or the
-	// name of a gRPC code), the time from the arrival of the request to its
-	// encoded answer, and the response: nil when the request was refused, and
-	// without rows when it was streamed. It is called concurrently and must not
-	// keep resp.
+	// ObserveLookup is called concurrently. table is keyspace.table, or empty when the
+	// request named none that may be read; keys is the number of keys asked for; code is
+	// OK, PARTIAL, PARTIAL_OK or the name of a gRPC code; d is the time from the arrival of
+	// the request to its encoded answer, or to the last answer of a host when it was
+	// streamed. resp is nil when the request was refused, has no rows when it was streamed,
+	// and must not be kept.
 	ObserveLookup(ctx context.Context, table string, keys int, code lookup.Code, d time.Duration, resp *lookup.Response)
 }
 
-// ObserverFunc makes a function an Observer.
+// ObserverFunc is a function that implements Observer.
 type ObserverFunc func(ctx context.Context, table string, keys int, code lookup.Code, d time.Duration, resp *lookup.Response)
 
 // ObserveLookup calls f.
@@ -96,51 +95,51 @@ func (f ObserverFunc) ObserveLookup(ctx context.Context, table string, keys int,
 	f(ctx, table, keys, code, d, resp)
 }
 
-// Deps is what a Server works with. Lookup is required; a nil field of the rest
-// leaves its part of the answers out.
+// Deps are the parts that a Server works with. Only Lookup is required; a feature whose
+// field is nil is off.
 type Deps struct {
-	// Lookup answers.
+	// Lookup answers the requests.
 	Lookup Lookup
-	// Admission decides which lookups begin; nil begins all.
+	// Admission decides which lookups may begin; nil means all.
 	Admission *admission.Controller
-	// Memory is the budget of bytes of the process; nil is one without a limit.
+	// Memory is the budget of bytes of the process; nil means no limit.
 	Memory *memory.Budget
-	// Ready returns why the proxy is not ready, empty when it is; nil is ready.
+	// Ready returns why the proxy is not ready, empty if it is; nil means always ready.
 	Ready func() string
-	// Observer takes every lookup that has ended.
+	// Observer is told of every lookup that has ended.
 	Observer Observer
-	// Clients identifies the sender of a request; nil takes every caller for
+	// Clients identifies the sender of a request; nil means that every caller is
 	// identity.Anonymous.
 	Clients *identity.Registry
-	// Audit records the requests that are refused because of their sender.
+	// Audit records requests that are refused because of who sent them.
 	Audit *identity.Audit
-	// Pages are the operators' pages, beside /livez and /readyz on the admin listener;
-	// nil has none.
+	// Pages are the operators' pages, beside /livez and /readyz on the admin listener; nil
+	// for none.
 	Pages http.Handler
 	// Registerer receives the metrics of the listeners.
 	Registerer prometheus.Registerer
-	// Log takes what an operator should know; nil discards it. Access is logged
-	// at debug level, without keys.
+	// Log receives what an operator should know; nil discards it. Access is logged at debug
+	// level, without keys.
 	Log *slog.Logger
-	// Incidents takes the panics of requests and background work; nil only logs them.
+	// Incidents records panics of requests and background work; nil only logs them.
 	Incidents *incident.Log
 	// Tracer records lookups; nil records none.
 	Tracer *tracing.Tracer
-	// HTTPContext returns the context that an HTTP request is answered with, from that of
-	// the request; nil keeps it. A gRPC call has its own by GRPCOptions.
+	// HTTPContext returns the context with which an HTTP request is answered, given that of
+	// the request; nil keeps it. GRPCOptions can do the same for gRPC calls.
 	HTTPContext func(context.Context, *http.Request) context.Context
 	// GRPCOptions are added to those of the gRPC server.
 	GRPCOptions []grpc.ServerOption
 }
 
-// Server is the listeners and what they serve. Its life is New, Start, Drain and
+// Server has the listeners and the services behind them. Call New, Start, Drain and
 // Shutdown, in this order.
 type Server struct {
 	cfg  Config
 	deps Deps
 	log  *slog.Logger
 
-	// lookups answers, behind admission.
+	// lookups is Deps.Lookup behind admission.
 	lookups admission.Lookups
 
 	draining atomic.Bool
@@ -157,7 +156,7 @@ type Server struct {
 	maxConnections atomic.Int64
 	metrics        *metrics
 	memory         *memory.Budget
-	// taking ends by stopTaking when Shutdown begins.
+	// taking is cancelled by stopTaking when Shutdown begins.
 	taking     context.Context
 	stopTaking context.CancelFunc
 	// stop ends the background work of the server; serving waits for it.
@@ -166,7 +165,7 @@ type Server struct {
 	failed  chan error
 }
 
-// New returns a server that does not listen yet.
+// New returns a server that is not listening yet.
 func New(cfg Config, deps Deps) *Server {
 	if cfg.MaxRequestBytes <= 0 {
 		cfg.MaxRequestBytes = DefaultMaxRequestBytes
@@ -200,9 +199,8 @@ func New(cfg Config, deps Deps) *Server {
 	return s
 }
 
-// Start binds every listener and serves them in the background. It binds all or
-// none: the error names the listener and address that failed. The context bounds
-// the binding only.
+// Start binds every listener and serves them in the background. It binds all or none: the
+// error names the listener and the address that failed. ctx bounds only the binding.
 func (s *Server) Start(ctx context.Context) error {
 	if err := s.metrics.register(s.deps.Registerer); err != nil {
 		return fmt.Errorf("register the metrics of the listeners: %w", err)
@@ -252,15 +250,15 @@ func (s *Server) serve(b bound) {
 	}
 }
 
-// Failed returns the channel on which a listener that broke after Start is
-// reported. It is never closed.
+// Failed returns the channel that reports listeners which fail after Start. It is never
+// closed.
 func (s *Server) Failed() <-chan error { return s.failed }
 
-// Addr returns the address that the listener grpc, http or admin is bound to;
-// nil when it is off.
+// Addr returns the address to which the listener grpc, http or admin is bound; nil if it is
+// off.
 func (s *Server) Addr(listener string) net.Addr { return s.addrs[listener] }
 
-// Drain makes the proxy not ready, so that balancers look elsewhere, and returns
+// Drain makes the proxy not ready, so that balancers send no more requests, and returns
 // after delay or when ctx ends. Lookups are still answered meanwhile.
 func (s *Server) Drain(ctx context.Context, delay time.Duration) {
 	s.draining.Store(true)
@@ -272,10 +270,10 @@ func (s *Server) Drain(ctx context.Context, delay time.Duration) {
 	}
 }
 
-// Shutdown stops taking requests and returns when those in-flight are answered. Calls of
-// the open services, such as watches of the health, are ended. When ctx ends before, their connections are closed and the error is that of
-// ctx. The admin listener closes last, so that metrics can be scraped to the
-// end.
+// Shutdown stops accepting requests and returns when those in-flight are answered. It ends
+// calls of the open services, such as watches of the health. If ctx ends first, it closes
+// the connections and returns the error of ctx. The admin listener closes last, so that
+// metrics can be scraped to the end.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
 	s.health.Shutdown()
@@ -298,7 +296,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// stopGRPC lets calls in-flight finish until ctx ends.
+// stopGRPC lets calls in-flight finish, until ctx ends.
 func (s *Server) stopGRPC(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {

@@ -66,8 +66,8 @@ func TestWhatTheClientAgreedToIsNoLoss(t *testing.T) {
 	}
 }
 
-// TestBothDoorsShapeAnswersAlike sends the same words on when to answer through
-// both listeners, right and wrong ones, to a service that records what it was asked.
+// TestBothDoorsShapeAnswersAlike sends the same deadlines, valid and invalid ones,
+// through both listeners to a service that records what it was asked.
 func TestBothDoorsShapeAnswersAlike(t *testing.T) {
 	type asked struct {
 		soft, timeout time.Duration
@@ -123,7 +123,7 @@ func TestBothDoorsShapeAnswersAlike(t *testing.T) {
 			}
 			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &said), "%s", w.Body)
 			p := rpcProblem(err)
-			// Both may find another of several mistakes first.
+			// Of several mistakes, the listeners may report different ones.
 			if said.Error.Field == p.field {
 				require.Equal(t, said.Error.Code, p.code)
 			}

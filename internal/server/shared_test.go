@@ -14,7 +14,7 @@ import (
 )
 
 // TestRowsAreOnlyRead encodes the same rows for many clients at once, as lookups that
-// share a read do. The race detector sees whoever writes to them.
+// share a read do. The race detector reports any write to them.
 func TestRowsAreOnlyRead(t *testing.T) {
 	tbl := table(t, "wide", 1, "id text", "s set<text>", "m map<text, int>", "d decimal", "v varint", "b blob")
 	columns := tbl.Schema.Columns

@@ -27,7 +27,7 @@ func TestAMistypedTableIsHintedAt(t *testing.T) {
 	assert.NotContains(t, err.Error(), "price", "a column that the client may not read")
 }
 
-// TestLongNamesAreNotRepeated makes up names of a mebibyte.
+// TestLongNamesAreNotRepeated sends names of a mebibyte.
 func TestLongNamesAreNotRepeated(t *testing.T) {
 	long := strings.Repeat("x", mebibyte)
 	s := New(Config{}, Deps{Lookup: &fake{tables: []*lookup.Table{products(t), clustered(t)}, ring: twoDatacenters(t, 2, 0)}})

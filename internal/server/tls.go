@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// TLS is the certificate of a listener. Server.Prepare reads the files again.
+// TLS names the certificate files of a listener. Server.Prepare reads them again.
 type TLS struct {
 	// CertFile and KeyFile are PEM files; both or none.
 	CertFile, KeyFile string
-	// ClientCAFile is a PEM file of the authorities whose clients may connect;
-	// empty asks clients for no certificate.
+	// ClientCAFile is a PEM file of the authorities that must have signed the
+	// certificates of clients; empty asks clients for none.
 	ClientCAFile string
 }
 
-// listenerTLS is the TLS configuration of one listener, which can be replaced while
-// it listens.
+// listenerTLS is the TLS configuration of one listener. It can be replaced while
+// the listener is in use.
 type listenerTLS struct {
 	alpn    []string
 	current atomic.Pointer[tls.Config]
 }
 
-// config returns a configuration that follows it: a handshake uses what
-// is current when it begins.
+// config returns a configuration that follows i: a handshake uses what is current
+// when it begins.
 func (i *listenerTLS) config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -46,8 +46,8 @@ func (i *listenerTLS) notAfter() time.Time {
 	return time.Time{}
 }
 
-// CertificatesNotAfter returns when the certificates in use expire, by listener;
-// those without TLS are not among them.
+// CertificatesNotAfter returns when the certificates in use expire, by name of the
+// listener. Listeners without TLS are left out.
 func (s *Server) CertificatesNotAfter() map[string]time.Time {
 	out := make(map[string]time.Time, len(s.secured))
 	for name, i := range s.secured {
@@ -56,11 +56,10 @@ func (s *Server) CertificatesNotAfter() map[string]time.Time {
 	return out
 }
 
-// Prepare reads the certificate files of a configuration again, and returns what
-// has new connections use them and its MaxConnections; the rest of cfg is not
-// looked at. When a file cannot be used the error says which, and nothing
-// changes. A listener begins or ceases to use TLS only when it is bound. Call it
-// after Start.
+// Prepare reads the certificate files of a configuration again. New connections use
+// them, and its MaxConnections, after commit; the rest of cfg is ignored. If a file
+// cannot be used the error says which, and nothing changes. A listener starts or
+// stops using TLS only when it is bound. Call Prepare after Start.
 func (s *Server) Prepare(cfg Config) (commit func(), err error) {
 	next := map[*listenerTLS]*tls.Config{}
 	var errs []error
@@ -107,7 +106,7 @@ func (t TLS) load(alpn []string) (*tls.Config, error) {
 		return nil, fmt.Errorf("client_ca_file %s holds no PEM certificate", t.ClientCAFile)
 	}
 	config.ClientAuth = tls.RequireAndVerifyClientCert
-	// A ticket would let a client in whose authority is not trusted any more.
+	// A ticket would admit a client whose authority is no longer trusted.
 	config.SessionTicketsDisabled = true
 	return config, nil
 }

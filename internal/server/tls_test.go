@@ -25,7 +25,7 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// issue writes a self-signed certificate of that name, which is its own
+// issue writes a self-signed certificate with that name, which is its own
 // authority, and returns it.
 func issue(t *testing.T, dir, name string) tls.Certificate {
 	t.Helper()
@@ -54,7 +54,7 @@ func filesIn(dir string) TLS {
 	return TLS{CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}
 }
 
-// peerName shakes hands and returns the name on the server's certificate.
+// peerName does a handshake and returns the name on the server's certificate.
 func peerName(t *testing.T, addr net.Addr) string {
 	t.Helper()
 	conn, err := tls.Dial("tcp", addr.String(), &tls.Config{InsecureSkipVerify: true})

@@ -15,22 +15,23 @@ import (
 	"github.com/qosproxy/qosproxy/internal/tracing"
 )
 
-// The headers of W3C Trace Context, in HTTP as in gRPC: a caller names its span and
-// the state of its trace, and is told the span of its lookup if that is recorded.
+// The headers of W3C Trace Context, in HTTP and gRPC. A caller sends its span and
+// the state of its trace; the answer names the span of its lookup, if that is
+// recorded.
 const (
 	traceparent   = "traceparent"
 	tracestate    = "tracestate"
 	traceresponse = "traceresponse"
 )
 
-// The same as net/http has them in a map of headers.
+// The same in the canonical form of net/http.
 var (
 	traceparentHeader   = http.CanonicalHeaderKey(traceparent)
 	tracestateHeader    = http.CanonicalHeaderKey(tracestate)
 	traceresponseHeader = http.CanonicalHeaderKey(traceresponse)
 )
 
-// The calls that read.
+// The endpoints that read.
 var (
 	endpointBatchGet       = tracing.GRPC(qosproxyv1.QosProxy_BatchGet_FullMethodName)
 	endpointStreamBatchGet = tracing.GRPC(qosproxyv1.QosProxy_StreamBatchGet_FullMethodName)
@@ -39,21 +40,21 @@ var (
 	endpointHTTPKeyHead    = tracing.HTTP(http.MethodHead, "/v1/{keyspace}/{table}/{key}")
 )
 
-// traced is the part of a call that has to do with traces.
+// traced is the part of a call for traces.
 type traced struct {
-	// parent is the span of the caller, and span that of the lookup, nil when it is
-	// not recorded.
+	// parent is the span of the caller. span is that of the lookup; nil if it is not
+	// recorded.
 	parent tracing.Parent
 	span   *tracing.Lookup
-	// target is the table that the lookup may read, and record what it has sent; nil
-	// before either is known.
+	// target is the table that the lookup reads, and record what it has sent; nil
+	// before they are known.
 	target *lookup.Table
 	record *lookup.Record
 	// status is that of the HTTP answer.
 	status int
 }
 
-// traceGRPC begins the span of a call by gRPC.
+// traceGRPC begins the span of a gRPC call.
 func (c *call) traceGRPC(ctx context.Context, endpoint *tracing.Endpoint) {
 	if values := metadata.ValueFromIncomingContext(ctx, traceparent); len(values) > 0 {
 		c.parent = tracing.ParseParent(values[0])
@@ -62,12 +63,12 @@ func (c *call) traceGRPC(ctx context.Context, endpoint *tracing.Endpoint) {
 		return strings.Join(metadata.ValueFromIncomingContext(ctx, tracestate), ",")
 	}, endpoint, c.start)
 	if c.span != nil {
-		// It fails only where there is no stream to take the header.
+		// This fails only where no stream accepts the header.
 		_ = grpc.SetHeader(ctx, metadata.Pairs(traceresponse, c.span.Traceresponse()))
 	}
 }
 
-// traceHTTP begins the span of a call by HTTP.
+// traceHTTP begins the span of an HTTP request.
 func (c *call) traceHTTP(w http.ResponseWriter, r *http.Request, endpoint *tracing.Endpoint) {
 	if values := r.Header[traceparentHeader]; len(values) > 0 {
 		c.parent = tracing.ParseParent(values[0])
@@ -80,7 +81,7 @@ func (c *call) traceHTTP(w http.ResponseWriter, r *http.Request, endpoint *traci
 	}
 }
 
-// recordIn has a request recorded if its call is.
+// recordIn makes the service record a request if the span of its call is recorded.
 func (c *call) recordIn(req *lookup.Request) {
 	if c.span != nil {
 		c.record = &lookup.Record{TraceID: c.span.TraceID()}
@@ -111,8 +112,8 @@ func (c *call) endTrace(ctx context.Context, took time.Duration) {
 // traceKey is the context key of the trace of a call.
 type traceKey struct{}
 
-// withTrace returns a context that names the trace of a call, if it is recorded: by
-// the proxy, or by the caller.
+// withTrace returns ctx with the trace of the call, if the proxy or the caller
+// records one.
 func (c *call) withTrace(ctx context.Context) context.Context {
 	id := c.span.TraceID()
 	if id == "" {
@@ -124,8 +125,9 @@ func (c *call) withTrace(ctx context.Context) context.Context {
 	return context.WithValue(ctx, traceKey{}, id)
 }
 
-// TraceID returns, in the context that an Observer is given, the trace in which the
-// lookup is recorded as 32 hexadecimal digits; empty when it is in none.
+// TraceID returns the trace in which a lookup reported to an Observer is recorded,
+// as 32 hexadecimal digits; empty if there is none. ctx is the context of the
+// Observer.
 func TraceID(ctx context.Context) string {
 	id, _ := ctx.Value(traceKey{}).(string)
 	return id

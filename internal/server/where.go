@@ -12,13 +12,13 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// Both APIs restrict clustering columns: JSON by an object of a value or of operators for each
-// column, gRPC by a list.
+// Both APIs restrict clustering columns. JSON has an object with a value or an object of
+// operators for each column, gRPC has a list.
 
 // errNullValue refuses a null in a condition.
 var errNullValue = errors.New("a clustering column is never null; leave the condition out")
 
-// setWhere reads the member where of a body.
+// setWhere sets the member where of a body.
 func (in *batchGetBody) setWhere(value json.RawMessage) error {
 	if string(value) == "null" {
 		return nil
@@ -30,7 +30,7 @@ func (in *batchGetBody) setWhere(value json.RawMessage) error {
 	return nil
 }
 
-// whereJSON returns the conditions of a JSON request.
+// whereJSON returns a function that parses the conditions of a JSON request.
 func whereJSON(where json.RawMessage) func(*lookup.Table) ([]lookup.Condition, error) {
 	if where == nil {
 		return nil
@@ -47,8 +47,8 @@ func whereJSON(where json.RawMessage) func(*lookup.Table) ([]lookup.Condition, e
 	}
 }
 
-// storedName returns a name as Cassandra stores it, where a client may write it as SELECT JSON
-// does: in double quotes unless it is all lower case.
+// storedName returns a column name as Cassandra stores it. A client may write it as SELECT
+// JSON does: in double quotes unless it is all lower case.
 func storedName(t *lookup.Table, name string) string {
 	for _, c := range t.Schema.Clustering {
 		if cqltype.ColumnJSONName(c.Name) == name {
@@ -58,8 +58,8 @@ func storedName(t *lookup.Table, name string) string {
 	return name
 }
 
-// conditionsJSON appends the conditions on one column. An object has operators: the value of a
-// map or a user-defined type, which is an object itself, is that of eq.
+// conditionsJSON appends the conditions on one column. An object always contains operators: a
+// value that is an object itself, of a map or a user-defined type, must be given with eq.
 func conditionsJSON(out []lookup.Condition, column string, typ *cqltype.Type, value json.RawMessage) (_ []lookup.Condition, err error) {
 	if value[0] != '{' {
 		return conditionJSON(out, column, typ, partition.Equal.String(), value)
@@ -75,7 +75,7 @@ func conditionsJSON(out []lookup.Condition, column string, typ *cqltype.Type, va
 	return out, err
 }
 
-// conditionJSON appends the condition of one operator.
+// conditionJSON appends the condition with one operator.
 func conditionJSON(out []lookup.Condition, column string, typ *cqltype.Type, operator string, value json.RawMessage) ([]lookup.Condition, error) {
 	field := "where." + clip(column)
 	i := slices.IndexFunc(partition.Operators, func(known partition.Operator) bool { return known.String() == operator })
@@ -113,7 +113,7 @@ func operatorNames() string {
 	return strings.Join(names, ", ")
 }
 
-// operatorOf are the operators by their wire number.
+// operatorOf maps wire numbers to operators.
 var operatorOf = map[qosproxyv1.Operator]partition.Operator{
 	qosproxyv1.Operator_OPERATOR_EQUAL:            partition.Equal,
 	qosproxyv1.Operator_OPERATOR_IN:               partition.In,
@@ -123,7 +123,7 @@ var operatorOf = map[qosproxyv1.Operator]partition.Operator{
 	qosproxyv1.Operator_OPERATOR_LESS_OR_EQUAL:    partition.LessOrEqual,
 }
 
-// whereValues returns the conditions of a gRPC request.
+// whereValues returns a function that parses the conditions of a gRPC request.
 func whereValues(where []*qosproxyv1.Condition) func(*lookup.Table) ([]lookup.Condition, error) {
 	if len(where) == 0 {
 		return nil

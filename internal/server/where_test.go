@@ -43,8 +43,7 @@ const (
 	lessThan = qosproxyv1.Operator_OPERATOR_LESS
 )
 
-// TestAClientIsShownThePrimaryKeyItMayNotRead has it make a key of what it is shown, and nothing
-// else.
+// TestAClientIsShownThePrimaryKeyItMayNotRead makes a key only from what the client is shown.
 func TestAClientIsShownThePrimaryKeyItMayNotRead(t *testing.T) {
 	clients := identity.NewRegistry(nil, nil)
 	require.NoError(t, clients.Replace([]identity.Member{{SocketHeader: "reader", Client: identity.Client{Name: "reader",
@@ -82,8 +81,8 @@ func TestAClientIsShownThePrimaryKeyItMayNotRead(t *testing.T) {
 	assert.Zero(t, refused["table"])
 }
 
-// TestBothListenersAskForTheSameRows is of keys with clustering values, conditions, orders and
-// levels: the service gets the same request, or the client the same refusal.
+// TestBothListenersAskForTheSameRows has keys with clustering values, conditions, orders and
+// levels: the service must get the same request, or the client the same refusal.
 func TestBothListenersAskForTheSameRows(t *testing.T) {
 	var asked *lookup.Request
 	events := clustered(t)
@@ -95,7 +94,7 @@ func TestBothListenersAskForTheSameRows(t *testing.T) {
 	for name, c := range map[string]struct {
 		body  string
 		rpc   *qosproxyv1.BatchGetRequest
-		field string // at fault; empty when it is answered
+		field string // at fault; empty if it is answered
 	}{
 		"a row and a partition": {`{"keys": [["a", 7], "a", {"user": "a", "day": 7}]}`,
 			&qosproxyv1.BatchGetRequest{Keys: []*qosproxyv1.Key{key(a, seven), key(a), key(a, seven)}}, ""},
@@ -136,7 +135,7 @@ func TestBothListenersAskForTheSameRows(t *testing.T) {
 				got := httpProblem(t, w.Body.Bytes())
 				assert.Equal(t, c.field, got.field, "%s", w.Body)
 				byRPC := rpcProblem(err)
-				if c.field != "consistency" { // of which a gRPC status has no field
+				if c.field != "consistency" { // not compared for this field
 					assert.Equal(t, c.field, byRPC.field, "%v", err)
 				}
 				assert.Equal(t, got.code, byRPC.code)
@@ -189,7 +188,7 @@ func TestWhereThatIsRefused(t *testing.T) {
 	assert.Contains(t, w.Body.String(), "ks.products has no clustering columns")
 }
 
-// TestAPageTellsOfTheNext is of all three answers of a key with more rows.
+// TestAPageTellsOfTheNext checks the three ways to answer a key with more rows.
 func TestAPageTellsOfTheNext(t *testing.T) {
 	events := clustered(t)
 	events.Columns = events.Columns[:1]

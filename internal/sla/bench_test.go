@@ -30,7 +30,7 @@ func BenchmarkObserveInParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkScrape is of ten tables whose five minutes are full.
+// BenchmarkScrape scrapes ten tables whose five minutes are full.
 func BenchmarkScrape(b *testing.B) {
 	reg := prometheus.NewRegistry()
 	targets := map[string]Target{}

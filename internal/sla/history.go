@@ -7,16 +7,15 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Step is one slice of time of a table: 10 s, but for the last, which has not ended.
+// Step is one slice of time of a table: 10 s, except the last, which has not ended.
 type Step struct {
 	// Time is when it began.
 	Time time.Time
 	Percentiles
 }
 
-// History returns the slices of the last five minutes of a table that had a lookup, the
-// oldest first; nil for a table without a target. It costs up to a few
-// milliseconds.
+// History returns the slices of the last five minutes in which a table had a lookup, the
+// oldest first; nil for a table without a target. It takes up to a few milliseconds.
 func (r *Recorder) History(name string) []Step {
 	t, ok := r.current.Load().tables[name]
 	if !ok {

@@ -13,11 +13,11 @@ const (
 	traceLabel = "trace_id"
 )
 
-// edges are where lookups end that are of interest everywhere, in seconds; 0.015
-// is the usual delay of a hedge. The targets of the tables are added.
+// edges are bucket bounds of interest for every table, in seconds; 0.015 is the usual
+// hedge delay. The targets of the tables are added.
 var edges = []float64{.0005, .001, .002, .003, .005, .0075, .01, .015, .02, .03, .05, .075, .1, .15, .25, .5, 1, 2.5, 5, 10}
 
-// metrics are those that lookups are counted in as they end.
+// metrics are the metrics that are updated as lookups end.
 type metrics struct {
 	keys, groups *prometheus.HistogramVec
 	statuses     *prometheus.CounterVec
@@ -85,8 +85,8 @@ func newDurations(edges []float64) *prometheus.HistogramVec {
 	}, []string{"table", "keys", "code"})
 }
 
-// durations collects the histograms of the moment: buckets are fixed when a
-// histogram is made, and targets are not.
+// durations collects the histograms that are current: the buckets of a histogram are
+// fixed when it is made, but targets change.
 type durations struct{ recorder *Recorder }
 
 // Describe implements prometheus.Collector.
@@ -99,9 +99,9 @@ func (d durations) Collect(ch chan<- prometheus.Metric) {
 	d.recorder.current.Load().histograms.Collect(ch)
 }
 
-// edgesWith returns the edges with, for each target, itself, half of it and its
-// operating point, so that the share of lookups within them is exact. All tables
-// have the same, or buckets could not be summed over tables.
+// edgesWith returns edges and, for each target, itself, half of it and its operating
+// point, so that the share of lookups within them is exact. All tables have the same
+// edges, or buckets could not be summed over tables.
 func edgesWith(edges []float64, targets map[string]Target) []float64 {
 	all := slices.Clone(edges)
 	for _, t := range targets {
@@ -170,9 +170,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// latency returns the percentiles of a window. They are a summary, for the label
-// quantile is reserved to summaries and promtool refuses it on a gauge; a query
-// sees the same series.
+// latency returns the percentiles of a window. They are a summary because the label
+// quantile is reserved to summaries and promtool refuses it on a gauge; a query sees the
+// same series.
 func (t *table) latency(p Percentiles, window string) prometheus.Metric {
 	quantiles := map[float64]float64{0.5: p.P50.Seconds(), 0.95: p.P95.Seconds(), 0.99: p.P99.Seconds(), 0.999: p.P999.Seconds()}
 	if p.Latencies == 0 {

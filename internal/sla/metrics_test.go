@@ -21,7 +21,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lookup"
 )
 
-// registered returns a recorder at a registry, with some lookups observed.
+// registered returns the registry of a recorder that has observed some lookups.
 func registered(t *testing.T) *prometheus.Registry {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
@@ -165,7 +165,7 @@ func TestAnImpossibleTraceIsLeftOut(t *testing.T) {
 	}
 }
 
-// series are the names of the families that have the table.
+// series returns the names of the families that have the table.
 func series(t *testing.T, reg prometheus.Gatherer, table string) map[string]bool {
 	t.Helper()
 	families, err := reg.Gather()

@@ -21,28 +21,27 @@ const (
 	FiveMinutes = 5 * time.Minute
 )
 
-// Percentiles are the lookups of one table in one window.
+// Percentiles summarizes the lookups of one table in one window.
 type Percentiles struct {
-	// P50 to P999 are the latencies that this share of the lookups did not
-	// exceed, to 0.1 %, and Max is the longest; 0 when there is none. Lookups
-	// that failed before their time was over are not among them, and more than a
-	// minute counts as a minute but for Max.
+	// P50 to P999 are the latencies that 50 to 99.9 % of the lookups did not exceed, to
+	// within 0.1 %, and Max is the longest; all are 0 if there is none. Lookups that
+	// failed before their time was over have no latency here. More than a minute counts
+	// as a minute, except in Max.
 	P50, P95, P99, P999, Max time.Duration
-	// Latencies is the number of lookups that these are of.
+	// Latencies is the number of latencies that these are taken from.
 	Latencies int64
-	// Count is the number of lookups that count for the SLO: all but those
-	// that failed by the caller's fault.
+	// Count is the number of lookups that count for the SLO. Refusals, failures by the
+	// caller's fault, and callers that hung up within the target do not.
 	Count int64
-	// Ratio is the share of Count that were answered in full within the target,
-	// 0 to 1; 1 when there was none, for none missed the target.
+	// Ratio is the share of Count that met the SLO, 0 to 1; 1 if Count is 0, since none
+	// missed it.
 	Ratio float64
-	// Burn is how fast the SLO uses up the failures that it allows: 1 is
-	// just as fast as it may for ever, and 0 not at all.
+	// Burn is the burn rate: the share of Count that missed the SLO over the share that
+	// may. At 1 the SLO is just kept; 0 means that none missed it.
 	Burn float64
 }
 
-// Recorder takes every finished lookup. Safe for concurrent use; it needs no
-// closing.
+// Recorder records finished lookups. It is safe for concurrent use and needs no closing.
 type Recorder struct {
 	metrics *metrics
 	current atomic.Pointer[slos]
@@ -55,7 +54,7 @@ type slos struct {
 	tables  map[string]*table
 	names   []string // of tables, sorted
 	unknown *table
-	// edges are those of histograms, in which the durations of all tables are.
+	// edges are the bucket bounds of histograms, which have the durations of all tables.
 	edges      []float64
 	histograms *prometheus.HistogramVec
 }
@@ -70,7 +69,7 @@ type table struct {
 	durations [len(keysLabels)][len(codes)]atomic.Pointer[prometheus.Observer]
 }
 
-// record is what stays when the target of a table changes.
+// record is the part of a table that is kept when its target changes.
 type record struct {
 	window       *window
 	keys, groups prometheus.Observer
@@ -82,9 +81,8 @@ type record struct {
 	latencies, nanoseconds atomic.Int64
 }
 
-// New returns a recorder for tables, by keyspace.table, whose metrics are at
-// reg; nil registers them nowhere. It fails when reg has metrics of these names
-// already.
+// New returns a recorder for tables, by keyspace.table, and registers its metrics at reg;
+// nil registers them nowhere. It fails when reg has metrics of these names already.
 func New(reg prometheus.Registerer, tables map[string]Target) (*Recorder, error) {
 	r := &Recorder{metrics: newMetrics()}
 	r.current.Store(&slos{unknown: &table{name: UnknownTable}, edges: edges, histograms: newDurations(edges)})
@@ -99,12 +97,12 @@ func New(reg prometheus.Registerer, tables map[string]Target) (*Recorder, error)
 	return r, errors.Join(errs...)
 }
 
-// SetTargets replaces the tables and their targets, by keyspace.table. What has
-// been measured of a table that stays is kept; each lookup in its windows was
-// judged by the target of its time. The metrics of a table that is gone go with
-// it: standing still they would look like a table that nobody asks. A target that
-// is new to the recorder is an edge more for lookup_duration_seconds, which then
-// begins anew for all tables, as after a restart.
+// SetTargets replaces the tables and their targets, by keyspace.table. What has been
+// measured of a table that stays is kept; each lookup in its windows was judged by the
+// target of its time. The metrics of a table that is removed are dropped: if they stood
+// still, they would look like a table that nobody asks. A target that is new to the
+// recorder adds a bucket to lookup_duration_seconds, which then begins anew for all
+// tables, as after a restart.
 func (r *Recorder) SetTargets(tables map[string]Target) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -144,21 +142,19 @@ func (r *Recorder) SetTargets(tables map[string]Target) {
 	}
 }
 
-// Observe takes a lookup that has just ended.
+// Observe records a lookup that has just ended.
 //
 // # What counts
 //
-// A lookup meets the SLO when it ends OK or PARTIAL_OK within the target: were
-// what its caller agreed to do without a loss, shedding optional keys to save the
-// SLO would itself miss it. It misses it
-// when it takes longer, when keys are left unanswered (PARTIAL,
-// DEADLINE_EXCEEDED), or when it fails (UNAVAILABLE, RESOURCE_EXHAUSTED,
-// INTERNAL). What the caller got wrong (INVALID_ARGUMENT, NOT_FOUND,
-// PERMISSION_DENIED) does not count, nor does a caller that hangs up
-// (CANCELLED), unless the target had passed by then. Keys that the proxy refused
-// to ask for (Lookup.Refused) do not count either: a lookup that was refused as a
-// whole is left out, and one of which the other keys were answered is judged by
-// those.
+// A lookup meets the SLO when it ends OK or PARTIAL_OK within the target. If PARTIAL_OK
+// were a miss, shedding optional keys to keep the SLO would itself miss it. A lookup
+// misses the SLO when it takes longer, when keys are left unanswered (PARTIAL,
+// DEADLINE_EXCEEDED), or when it fails (UNAVAILABLE, RESOURCE_EXHAUSTED, INTERNAL). What
+// the caller got wrong (INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED,
+// FAILED_PRECONDITION) does not count, nor does a caller that hangs up (CANCELLED),
+// unless the target had passed by then. Keys that the proxy refused to ask for
+// (Lookup.Refused) do not count either: a lookup that was refused as a whole is left out,
+// and one whose other keys were answered is judged by those.
 func (r *Recorder) Observe(l *Lookup) {
 	code, class := codeIndex(l.Code), keysIndex(l.Keys)
 	current := r.current.Load()
@@ -196,8 +192,8 @@ func (r *Recorder) Observe(l *Lookup) {
 	t.window.record(time.Now(), l.Duration, good, latency)
 }
 
-// maxTraceID keeps the exemplar within the 128 letters that OpenMetrics allows
-// to its labels; the name of the label is one of them.
+// maxTraceID is the longest trace id with which an exemplar stays within the 128 letters
+// that OpenMetrics allows to its labels, including their names.
 const maxTraceID = 128 - len(traceLabel)
 
 func (p *slos) observeDuration(t *table, class, code int, l *Lookup) {
@@ -218,10 +214,10 @@ func (p *slos) observeDuration(t *table, class, code int, l *Lookup) {
 	(*o).Observe(seconds)
 }
 
-// Snapshot returns the lookups of a table in the window that ends now, Minute or
-// FiveMinutes; another length is rounded up to slices of 10 s and held between
-// one slice and FiveMinutes. The window forgets 10 s at a time, so that it is up
-// to 10 s shorter than it is called. ok is false for a table without a target.
+// Snapshot summarizes the lookups of a table in the window that ends now, Minute or
+// FiveMinutes. Another length is rounded up to slices of 10 s, at least one and at most
+// FiveMinutes. The window forgets 10 s at a time, so that it is up to 10 s shorter than
+// length. ok is false for a table without a target.
 func (r *Recorder) Snapshot(name string, length time.Duration) (p Percentiles, ok bool) {
 	t, ok := r.current.Load().tables[name]
 	if !ok {
@@ -237,7 +233,7 @@ func (t *table) snapshot(now time.Time, length time.Duration) Percentiles {
 	return p
 }
 
-// burn is how fast lookups of which this share met the SLO use up what it allows.
+// burn returns the burn rate of lookups of which the share ratio met the SLO.
 func (t Target) burn(ratio float64) float64 {
 	allowed := 1 - t.Percentile/100
 	if allowed <= 0 {

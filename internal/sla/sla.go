@@ -1,6 +1,6 @@
-// Package sla decides which lookups count against the SLO of their table, a share of
-// lookups within a target. It keeps the latencies of the last minutes as percentiles,
-// ratio and burn rate.
+// Package sla decides which lookups count against the SLO of their table: the share of
+// lookups that must end within a target. It keeps the lookups of the last minutes, and
+// returns their percentiles, ratio and burn rate.
 package sla
 
 import (
@@ -12,12 +12,13 @@ import (
 
 // Target is the SLO of one table.
 type Target struct {
-	// Percentile of the lookups, above 0 and below 100, end within Target.
+	// Percentile is the share of lookups, in percent, that must end within Target; above
+	// 0 and below 100.
 	Percentile float64
 	// Target is the latency within which a lookup is to be answered.
 	Target time.Duration
-	// OperateAt is where the percentile is meant to be in normal operation; 0
-	// means half of Target.
+	// OperateAt is the latency at which the percentile is meant to be in normal
+	// operation; 0 means half of Target.
 	OperateAt time.Duration
 }
 
@@ -26,20 +27,20 @@ type Lookup struct {
 	// Table is keyspace.table. A table without a target, or none, is counted
 	// under the name of UnknownTable.
 	Table string
-	// Keys are the keys asked.
+	// Keys is the number of keys asked.
 	Keys int
 	// Code is how the lookup ended, one of Codes; another counts as INTERNAL.
 	Code lookup.Code
 	// Duration is the time from the arrival of the request to its answer.
 	Duration time.Duration
-	// Groups are the sub-queries of the plan; 0 when it was refused unplanned.
+	// Groups is the number of groups of the plan; 0 if it was refused unplanned.
 	Groups int
-	// Coalesced are the keys that the reads of other lookups have answered.
+	// Coalesced is the number of keys that reads of other lookups answered.
 	Coalesced int
-	// Refused are the keys that the proxy has shed by its own decision, without
-	// asking for them; Statuses count them under SHED.
+	// Refused is the number of keys that the proxy has shed by its own decision, without
+	// asking for them; Statuses counts them under SHED.
 	Refused int
-	// Statuses are how many keys ended with each of StatusNames.
+	// Statuses is the number of keys by status.
 	Statuses Counts
 	// TraceID is shown as the exemplar of the lookup; empty for none.
 	TraceID string
@@ -58,7 +59,7 @@ var statusNames = [len(Counts{})]string{
 	"FOUND", "NOT_FOUND", "TIMED_OUT", "UNAVAILABLE", "SHED", "TOO_LARGE", "FAILED",
 }
 
-// Codes are how a lookup can end.
+// Codes returns the codes with which a lookup can end.
 func Codes() []lookup.Code {
 	names := make([]lookup.Code, len(codes))
 	for i, c := range codes {
@@ -71,18 +72,18 @@ func Codes() []lookup.Code {
 type verdict uint8
 
 const (
-	// kept if within the target; the duration is a latency.
+	// kept meets the SLO within the target; the duration is a latency.
 	kept verdict = iota
-	// late misses the SLO by ending without all answers at the end of the
-	// time there was; the duration is a latency.
+	// late misses the SLO: the time was over before all keys were answered. The duration
+	// is a latency.
 	late
-	// broken misses the SLO however soon it ended; the duration of a failure
-	// is not a latency, for a proxy that fails at once would look fast.
+	// broken misses the SLO however soon it ended. The duration is no latency, or a proxy
+	// that fails at once would look fast.
 	broken
-	// faulty is the caller's fault, or refused, and counts neither way.
+	// faulty is the caller's fault or a refusal, and counts neither way.
 	faulty
-	// abandoned is a caller that hung up: no loss within the target, but late
-	// beyond it, for it may well have hung up because of that.
+	// abandoned is a caller that hung up. It does not count within the target, but misses
+	// the SLO beyond it, which may well be why the caller hung up.
 	abandoned
 )
 
@@ -104,7 +105,7 @@ var codes = [...]struct {
 	{lookup.CodeFailedPrecondition, faulty},
 }
 
-// indexOfInternal is the code of ends that have no name here.
+// indexOfInternal is the position in codes of INTERNAL, as which unknown codes count.
 const indexOfInternal = 5
 
 // codeIndex returns the position of a code in codes.
@@ -117,7 +118,7 @@ func codeIndex(name lookup.Code) int {
 	return indexOfInternal
 }
 
-// verdictOf returns what the end of a lookup means. Keys that were refused count
+// verdictOf returns what the end of a lookup means. Keys that the proxy refused count
 // neither way: if shedding missed the SLO, it would be a reason to shed.
 func (l *Lookup) verdictOf(code int) verdict {
 	unanswered := 0
@@ -135,8 +136,8 @@ func (l *Lookup) verdictOf(code int) verdict {
 	return codes[code].verdict
 }
 
-// judge says whether a lookup counts, whether it met the SLO, and whether
-// its duration is a latency.
+// judge returns whether a lookup counts, whether it met the SLO, and whether its duration
+// is a latency.
 func judge(v verdict, d, target time.Duration) (counts, good, latency bool) {
 	switch v {
 	case kept:

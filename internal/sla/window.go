@@ -28,9 +28,10 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(longest/resolution), digits)
 }
 
-// tally are the counts of one slice.
+// tally holds the counts of one slice.
 type tally struct {
-	// total lookups count for the SLO, of which good met it.
+	// total is the number of lookups that count for the SLO, and good that of those that
+	// met it.
 	total, good int64
 	// max is the longest latency.
 	max time.Duration
@@ -62,8 +63,7 @@ type window struct {
 	past    [slices5m]closed        // by number modulo the length
 }
 
-// record takes a lookup that ended at this moment. Only a latency is part of the
-// percentiles.
+// record adds a lookup that has just ended. Only a latency is part of the percentiles.
 func (w *window) record(now time.Time, d time.Duration, good, latency bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +86,7 @@ func (w *window) advance(now time.Time) {
 		w.current = newHistogram()
 	}
 	number := int64(now.Sub(w.begin) / sliceLength)
-	if number <= w.number { // a caller that was overtaken belongs to its past
+	if number <= w.number { // a caller that was overtaken counts in the current slice
 		return
 	}
 	if w.now.total > 0 {
@@ -104,7 +104,7 @@ func pack(h *hdrhistogram.Histogram) *hdrhistogram.PackedHistogram {
 	return p
 }
 
-// dense are histograms for sums of slices.
+// dense pools histograms for sums of slices.
 var dense = sync.Pool{New: func() any { return newHistogram() }}
 
 // percentiles sums up the last n slices, the current one among them.
@@ -123,8 +123,8 @@ func (w *window) percentiles(now time.Time, n int64) Percentiles {
 	return summarize(t, sum)
 }
 
-// parts returns the slices of a window. They are immutable, so that summing them
-// up holds nobody.
+// parts returns the slices of a window that have lookups. They are immutable, so that
+// they are summed up without the mutex.
 func (w *window) parts(now time.Time, n int64) []closed {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,7 +147,7 @@ func summarize(t tally, h *hdrhistogram.Histogram) Percentiles {
 		p.Ratio = float64(t.good) / float64(t.total)
 	}
 	p.Latencies = h.TotalCount()
-	// A quantile is the upper edge of its bucket, which the longest may not reach.
+	// A quantile is the upper bound of its bucket, which may exceed the longest latency.
 	at := func(percentile float64) time.Duration {
 		return min(time.Duration(h.ValueAtPercentile(percentile))*resolution, t.max)
 	}

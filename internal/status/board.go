@@ -10,28 +10,28 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lookup"
 )
 
-// Source is the parts of the proxy, as a Board asks them; one call at a time.
+// Source is how a Board asks the parts of the proxy. Calls are never concurrent.
 type Source interface {
-	// Fill writes what the parts know into a snapshot: all but counts,
-	// errors, clients, Time and Started.
+	// Fill writes what the parts know into a snapshot: everything but counts, errors,
+	// clients, Time and Started.
 	Fill(s *Snapshot)
-	// History returns the last five minutes of a table, the oldest first; nil for a
-	// table that it does not know.
+	// History returns the last five minutes of a table, the oldest step first; nil for
+	// an unknown table.
 	History(table string) []Step
 }
 
-// Freshness is how old a snapshot may be that is given to several readers, so that ten
-// open pages cost what one does.
+// Freshness is the maximum age of a snapshot that is shared by several readers, so
+// that ten open pages cost as much as one.
 const Freshness = 500 * time.Millisecond
 
-// The bounds of what a Board keeps of names that it is told.
+// The limits for the names that a Board keeps.
 const (
-	// idle is how long a client or table that does not ask any more is shown.
+	// idle is how long a client or table is shown after its last lookup.
 	idle = 10 * time.Minute
-	// mostNames is the most clients and the most tables; further ones are counted
-	// under UnknownName.
+	// mostNames is the maximum number of clients, and of tables; further ones are
+	// counted as UnknownName.
 	mostNames = 1000
-	// UnknownName is the name of what has none, or one too many.
+	// UnknownName stands for a missing name, and for those beyond the maximum.
 	UnknownName = "unknown"
 )
 
@@ -47,37 +47,38 @@ type Board struct {
 
 	mu     sync.Mutex // orders those who make snapshots
 	latest *Snapshot
-	// histories are those of tables that were asked for since the latest snapshot.
+	// histories are those of tables requested since the latest snapshot.
 	histories map[string][]Step
 }
 
-// New returns a board of a process that starts now. Without a source (nil) snapshots
-// hold what the board is told.
+// New returns a board of a process that starts now. With a nil source, snapshots hold
+// only what the board itself observes.
 func New(source Source) *Board { return &Board{source: source, started: time.Now()} }
 
 // Lookup is a lookup that has ended.
 type Lookup struct {
-	// Table is keyspace.table, or empty; Client is the name of who asked.
+	// Table is keyspace.table, or empty; Client is the name of the caller.
 	Table, Client string
-	// Keys were asked, of which Unanswered have no answer.
+	// Keys is the number of keys asked for, Unanswered how many of them have no
+	// answer.
 	Keys, Unanswered int
-	// Code is how it ended, as in metrics.
+	// Code is the outcome, as in metrics.
 	Code lookup.Code
-	// Reason is why it was refused, one word of the API's list; empty for none.
+	// Reason is why it was refused, as a word of package reasons; empty for none.
 	Reason string
 	// Duration is how long it took.
 	Duration time.Duration
-	// TraceID is of its trace; empty for none.
+	// TraceID identifies its trace; empty for none.
 	TraceID string
 }
 
-// failed reports whether the lookup is a problem that an operator looks for. A caller
-// that hangs up, or agreed to do without some keys, is none.
+// failed reports whether the lookup is a problem for an operator. A caller that hung
+// up, or agreed to do without some keys, is not.
 func (l *Lookup) failed() bool {
 	return l.Code != lookup.CodeOK && l.Code != lookup.CodePartialOK && l.Code != lookup.CodeCancelled
 }
 
-// Observe takes a lookup that has just ended.
+// Observe counts a lookup that has just ended.
 func (b *Board) Observe(l *Lookup) {
 	now := time.Now()
 	failed := l.failed()
@@ -89,15 +90,15 @@ func (b *Board) Observe(l *Lookup) {
 	}
 }
 
-// Snapshot returns how the proxy is doing, as of Freshness ago at most. What it points
-// to is shared and must not be changed.
+// Snapshot returns the state of the proxy, at most Freshness old. What it points to is
+// shared and must not be changed.
 func (b *Board) Snapshot() Snapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.snapshot()
 }
 
-// snapshot is Snapshot while the mutex is held.
+// snapshot is Snapshot with the mutex held.
 func (b *Board) snapshot() Snapshot {
 	if now := time.Now(); b.latest == nil || now.Sub(b.latest.Time) >= Freshness {
 		b.latest, b.histories = b.make(now), map[string][]Step{}
@@ -105,8 +106,8 @@ func (b *Board) snapshot() Snapshot {
 	return *b.latest
 }
 
-// WithHistory is Snapshot with the last five minutes of a table; one that is not known
-// has none.
+// WithHistory is Snapshot with the last five minutes of a table, if the table is
+// known.
 func (b *Board) WithHistory(table string) Snapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -152,12 +153,12 @@ func (b *Board) make(now time.Time) *Snapshot {
 // counter counts lookups.
 type counter struct {
 	lookups, keys, failures atomic.Int64
-	// last is when the last one ended, in seconds of Unix time.
+	// last is when the last one ended, in Unix seconds.
 	last atomic.Int64
 }
 
 func (c *counter) add(keys int, failed bool, now time.Time) {
-	// Before the count: counts forgets what has lookups of long ago.
+	// Before the count: counts forgets counters that have lookups and are idle.
 	if at := now.Unix(); c.last.Load() != at {
 		c.last.Store(at)
 	}
@@ -169,7 +170,7 @@ func (c *counter) add(keys int, failed bool, now time.Time) {
 }
 
 func (c *counter) count() Count {
-	// Failures first: there are never more of them than of lookups.
+	// Failures first, so that there are never more of them than lookups.
 	failed := c.failures.Load()
 	return Count{Failed: failed, Lookups: c.lookups.Load(), Keys: c.keys.Load()}
 }
@@ -197,7 +198,7 @@ func (n *names) counter(name string) *counter {
 	return c.(*counter)
 }
 
-// counts returns what was counted, and forgets who has not asked for long.
+// counts returns the counts by name, and forgets names that have been idle for long.
 func (n *names) counts(now time.Time) map[string]Count {
 	out := map[string]Count{}
 	n.counters.Range(func(name, value any) bool {

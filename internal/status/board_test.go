@@ -19,7 +19,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lookup"
 )
 
-// sourceFunc makes a function a Source.
+// sourceFunc is a function that implements Source.
 type sourceFunc func(*Snapshot)
 
 func (f sourceFunc) Fill(s *Snapshot) { f(s) }
@@ -128,7 +128,7 @@ func TestProblemsOfAKindAreOneLine(t *testing.T) {
 	})
 }
 
-// TestProblemsHoldNoSecret gives the log what must not be shown.
+// TestProblemsHoldNoSecret logs what must not be shown.
 func TestProblemsHoldNoSecret(t *testing.T) {
 	b := New(nil)
 	var out bytes.Buffer

@@ -11,32 +11,32 @@ import (
 	"unicode"
 )
 
-// Error is a problem of one kind: lookups of a client and table that ended with the same
-// code, or a warning of the log. It holds no key, nothing that a client words freely
-// and no secret.
+// Error is a problem of one kind: lookups of a client and table that ended with the same code,
+// or a warning in the log. It contains no key, no secret and nothing else that a client words
+// freely.
 type Error struct {
-	// First and Last are when it was seen; Count is how often, 1 or more.
+	// First and Last are when it was seen; Count is how often, at least 1.
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
 	Count int64     `json:"count"`
 	// Level is LevelInfo for a host that changed its state.
 	Level Level `json:"level"`
-	// Message says what happened: the code of the lookups, or what the log said.
+	// Message says what happened: the code of the lookups, or the log message.
 	Message string `json:"message"`
-	// Table and Client are of lookups; empty otherwise.
+	// Table and Client are those of lookups; empty for log records.
 	Table  string `json:"table,omitempty"`
 	Client string `json:"client,omitempty"`
-	// Host is the host that the log tells of; empty for none.
+	// Host is the host that the log record is about; empty for none.
 	Host string `json:"host,omitempty"`
-	// Reason is why the lookups failed, one word of the API's list; empty where there is none.
+	// Reason is why the lookups failed, as a word of package reasons; empty for none.
 	Reason string `json:"reason,omitempty"`
-	// Detail are particulars of the last time, as words name=value.
+	// Detail has particulars of the last occurrence, for log records as name=value.
 	Detail string `json:"detail,omitempty"`
-	// TraceID is of the trace of the last lookup; empty for none.
+	// TraceID identifies the trace of the last lookup; empty for none.
 	TraceID string `json:"trace_id,omitempty"`
 }
 
-// Level is how bad a problem is, in one word.
+// Level is the severity of a problem.
 type Level string
 
 // The levels of problems.
@@ -46,7 +46,7 @@ const (
 	LevelError Level = "error"
 )
 
-// levelOf returns the level of a record of the log.
+// levelOf returns the level of a log record.
 func levelOf(l slog.Level) Level {
 	switch {
 	case l >= slog.LevelError:
@@ -57,18 +57,18 @@ func levelOf(l slog.Level) Level {
 	return LevelInfo
 }
 
-// The bounds of what is remembered of problems.
+// The limits for what is remembered of problems.
 const (
-	// mostEvents is how many kinds of problems are remembered, the latest.
+	// mostEvents is how many kinds of problems are remembered: the latest ones.
 	mostEvents = 50
-	// sameEvent is for how long a problem of a kind counts as the same; after it, it
-	// begins anew.
+	// sameEvent is the gap within which problems of a kind count as one; after a longer gap,
+	// the count begins again.
 	sameEvent = time.Minute
-	// mostText is the most bytes of a text that is shown.
+	// mostText is the maximum size of a text that is shown, in bytes.
 	mostText = 300
 )
 
-// kind is what problems are told apart by.
+// kind identifies problems that count as the same.
 type kind struct{ message, table, client, host, reason string }
 
 // events are the latest problems by kind.
@@ -77,8 +77,8 @@ type events struct {
 	kinds map[kind]*Error
 }
 
-// lookup takes a lookup that failed. There may be very many of them, so that a text is
-// made of the first in a second only.
+// lookup records a failed lookup. There may be very many of them, so that only the first in a
+// second formats a text.
 func (e *events) lookup(l *Lookup, now time.Time) {
 	k := kind{message: string(l.Code), table: l.Table, client: l.Client, reason: short(l.Reason)}
 	e.mu.Lock()
@@ -96,7 +96,7 @@ func (e *events) lookup(l *Lookup, now time.Time) {
 	})
 }
 
-// record takes a record of the log, which is about a host unless that is empty.
+// record records a log record. host is empty unless it is about a host.
 func (e *events) record(level Level, message, host, detail string, at time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -107,8 +107,8 @@ func (e *events) record(level Level, message, host, detail string, at time.Time)
 	e.add(k, at, Error{Level: level, Detail: short(detail)})
 }
 
-// add sets what is known of a kind, whose count has been raised if it is the same
-// problem as before. The mutex is held.
+// add sets the latest occurrence of a kind. If it continues a known problem, the caller has
+// raised its count. The mutex is held.
 func (e *events) add(k kind, now time.Time, said Error) {
 	if e.kinds == nil {
 		e.kinds = make(map[kind]*Error)
@@ -134,7 +134,7 @@ func (e *events) add(k kind, now time.Time, said Error) {
 	delete(e.kinds, oldest)
 }
 
-// latest returns the latest problems first.
+// latest returns the problems, latest first.
 func (e *events) latest() []Error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -149,7 +149,7 @@ func (e *events) latest() []Error {
 	return out
 }
 
-// short bounds a text, on one line.
+// short limits a text, and puts it on one line.
 func short(s string) string {
 	if len(s) > mostText {
 		s = strings.ToValidUTF8(s[:mostText], "") + "…"

@@ -7,31 +7,31 @@ import (
 	"strings"
 )
 
-// shown are the attributes of log records that an operator sees in a browser. Of the
-// others, stacks are too long, and it is not known what those hold that come later.
+// shown are the attributes of log records that an operator sees in a browser. The others are
+// stacks, which are too long, and future ones, whose content is not known.
 var shown = []string{
 	"client", "error", "event", "failures", "file", "for", "from", "host", "hosts", "incident", "keys", "listener",
 	"method", "peer", "problem", "reason", "remedy", "state", "table", "was",
 }
 
-// stateKey is the attribute of records that tell of a host which has changed its state.
+// stateKey is the attribute of records about a host that has changed its state.
 const stateKey = "state"
 
-// hostKey is the attribute that names a host: problems of different hosts are different ones.
+// hostKey is the attribute that names a host. Problems of different hosts are different.
 const hostKey = "host"
 
-// Log returns a handler that hands all records to next, and shows warnings, errors and
-// changes of a host's state among the latest problems, whatever the level of next.
+// Log returns a handler that passes all records to next, and adds warnings, errors and
+// changes of a host's state to the latest problems, whatever the level of next.
 func (b *Board) Log(next slog.Handler) slog.Handler { return &logged{next: next, board: b} }
 
 type logged struct {
 	next  slog.Handler
 	board *Board
-	// attrs were added by With, as words.
+	// attrs were added by With, as name=value.
 	attrs []string
 	// host was added by With, if any.
 	host string
-	// group is set below a group: what is in it is not shown.
+	// group is set below a group, whose attributes are not shown.
 	group bool
 }
 

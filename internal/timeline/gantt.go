@@ -10,17 +10,17 @@ import (
 	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
-// The columns beside the bars.
+// The widths of the columns beside the bars, in characters.
 const (
 	keysWidth    = 4
 	endWidth     = 6
 	outcomeWidth = len("cancelled")
 	gaps         = 2 * 4
-	// roomyBars is how wide bars must be for the addresses to have room as well.
+	// roomyBars is how wide bars must be for addresses to be shown as well.
 	roomyBars = 48
 )
 
-// The marks that run down the chart, and what a bar is made of.
+// The vertical marks of the chart, and the characters of a bar.
 const (
 	hedgeMark    = '┊'
 	softMark     = '╎'
@@ -34,9 +34,9 @@ type chart struct {
 	*drawing
 	bars  int
 	label int
-	// span is the time that the bars show.
+	// span is the time that the bars cover.
 	span time.Duration
-	// roomy shows the address of each host beside its letter.
+	// roomy shows the address of each host after its letter.
 	roomy bool
 	used  map[rune]bool
 }
@@ -47,8 +47,8 @@ type row struct {
 	depth int
 }
 
-// subQueries draws every sub-query. One that was sent since another was late or
-// failed stands below that one.
+// subQueries draws every sub-query. One that was sent because another was late or
+// failed is drawn below that one.
 func (d *drawing) subQueries() {
 	rows := d.rows()
 	c := &chart{drawing: d, used: make(map[rune]bool)}
@@ -67,7 +67,7 @@ func (d *drawing) subQueries() {
 	c.legend()
 }
 
-// rows orders the attempts: each below the one that it was sent in place of.
+// rows orders the attempts: each below the one that caused it.
 func (d *drawing) rows() []row {
 	attempts := d.lookup.Attempts
 	children := make(map[int][]int)
@@ -88,8 +88,8 @@ func (d *drawing) rows() []row {
 	return out
 }
 
-// cause returns the latest earlier attempt that asked a key of this one; -1 for
-// none.
+// cause returns the index of the latest earlier attempt with a key of this one; -1
+// for none.
 func (d *drawing) cause(i int) int {
 	a := &d.lookup.Attempts[i]
 	if a.Kind == "first" {
@@ -103,7 +103,7 @@ func (d *drawing) cause(i int) int {
 	return -1
 }
 
-// measure gives the bars what the labels leave.
+// measure gives the bars the width that the labels leave.
 func (c *chart) measure(rows []row) {
 	c.label = len("SUB-QUERIES")
 	for i := range rows {
@@ -112,7 +112,7 @@ func (c *chart) measure(rows []row) {
 	c.bars = max(c.width-c.label-keysWidth-endWidth-outcomeWidth-gaps, 10)
 }
 
-// name is what a sub-query is called.
+// name returns the label of a sub-query.
 func (c *chart) name(r *row) string {
 	branch := ""
 	if r.depth > 0 {
@@ -128,8 +128,8 @@ func (c *chart) name(r *row) string {
 	return branch + host + " " + r.Kind
 }
 
-// scale shows all there was, and the deadline and a hedge delay if they are not so
-// far off that the bars would be squeezed.
+// scale chooses a span that contains all attempts. It also contains a deadline and
+// the first hedge delay, unless they are so late that they would squeeze the bars.
 func (c *chart) scale() {
 	c.span = c.lookup.Elapsed
 	for i := range c.lookup.Attempts {
@@ -144,7 +144,8 @@ func (c *chart) scale() {
 	}
 }
 
-// firstHedge is the hedge delay of the first sub-query that has one; 0 for none.
+// firstHedge returns when the first sub-query with a hedge delay is hedged; 0 if
+// none has.
 func (l *Lookup) firstHedge() time.Duration {
 	for i := range l.Attempts {
 		if l.Attempts[i].HedgeAfter > 0 {
@@ -154,12 +155,12 @@ func (l *Lookup) firstHedge() time.Duration {
 	return 0
 }
 
-// at is the column of a moment, as a fraction of columns.
+// at returns the position of a moment, in columns with a fraction.
 func (c *chart) at(t time.Duration) float64 {
 	return float64(c.bars) * float64(t) / float64(c.span)
 }
 
-// column is the column that a moment falls into; -1 beyond the scale.
+// column returns the column that contains a moment; -1 beyond the scale.
 func (c *chart) column(t time.Duration) int {
 	if t > c.span {
 		return -1
@@ -182,8 +183,8 @@ func (c *chart) ticks() string {
 	return string(line)
 }
 
-// niceStep is the least of 1, 2, 5, 10, 20 and so on that parts a span into no
-// more than that many.
+// niceStep returns the smallest step of 1, 2, 5, 10, 20 µs and so on that divides
+// span into at most parts parts.
 func niceStep(span time.Duration, parts int) time.Duration {
 	for step := time.Microsecond; ; step *= 10 {
 		for _, n := range []time.Duration{1, 2, 5} {
@@ -194,7 +195,7 @@ func niceStep(span time.Duration, parts int) time.Duration {
 	}
 }
 
-// millis writes a time in milliseconds with as many decimals as it deserves.
+// millis formats a time in milliseconds, with fewer decimals the longer it is.
 func millis(t time.Duration) string {
 	ms := float64(t) / float64(time.Millisecond)
 	switch {
@@ -208,7 +209,7 @@ func millis(t time.Duration) string {
 	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.3f", ms), "0"), ".")
 }
 
-// row draws one sub-query, and below it what one word cannot say.
+// row draws one sub-query, with remarks below it where one word is not enough.
 func (c *chart) row(r *row) {
 	colour := outcomeColour(r.Outcome)
 	c.line(fmt.Sprintf("%s  %*d  %s  %*s  %s", pad(c.name(r), c.label), keysWidth, len(r.Keys), c.bar(r, colour),
@@ -234,7 +235,7 @@ func (c *chart) failure(r *row) string {
 	return "↑ failed: " + r.Err
 }
 
-// notHedged says in a sentence what the words of NotHedged mean.
+// notHedged explains NotHedged in a sentence.
 func (c *chart) notHedged(r *row) string {
 	if r.NotHedged == "" {
 		return ""
@@ -265,7 +266,7 @@ func outcomeColour(outcome string) terminal.Style {
 	return ""
 }
 
-// bar draws the time of one sub-query among the marks.
+// bar draws the time of one sub-query, between the marks.
 func (c *chart) bar(r *row, colour terminal.Style) string {
 	cells := make([]rune, c.bars)
 	for i := range cells {
@@ -288,7 +289,7 @@ func (c *chart) bar(r *row, colour terminal.Style) string {
 	to := max(from+1, min(int(math.Ceil(c.at(r.End))), c.bars))
 	for i := from; i < to; i++ {
 		cells[i] = onTime
-		// A cell is late if the delay has passed when it begins.
+		// A cell is late if the delay has passed when the cell begins.
 		if late <= r.End && i > int(c.at(late)) {
 			cells[i] = pastHedge
 			c.used[pastHedge] = true
@@ -304,7 +305,7 @@ func (c *chart) bar(r *row, colour terminal.Style) string {
 	return string(cells[:from]) + c.paint(string(cells[from:to]), colour) + string(cells[to:])
 }
 
-// finish ends a bar, at its last cell, by what became of the sub-query.
+// finish draws the end of a bar, its last cell, according to the outcome.
 func (c *chart) finish(cells []rune, last int, r *row) {
 	switch r.Outcome {
 	case "failed":
@@ -315,7 +316,7 @@ func (c *chart) finish(cells []rune, last int, r *row) {
 		cells[last] = '▸'
 	default:
 		const eighths = "▏▎▍▌▋▊▉█"
-		// The part of its last cell that the sub-query takes.
+		// The part of its last cell that the sub-query fills.
 		if part := c.at(r.End) - float64(last); cells[last] == onTime && part > 0 && part < 1 {
 			cells[last] = []rune(eighths)[min(int(part*8), 7)]
 		}
@@ -359,7 +360,8 @@ func (c *chart) legend() {
 	}
 }
 
-// named names a mark with its moment. Beyond the scale the moment alone tells.
+// named returns a mark with its name and time. Beyond the scale there is only the
+// time.
 func (c *chart) named(mark rune, name string, t time.Duration) string {
 	if c.used[mark] {
 		return fmt.Sprintf("%c %s %s ms", mark, name, millis(t))
