@@ -7,20 +7,20 @@ import (
 	"github.com/qosproxy/qosproxy/internal/identity"
 )
 
-// Ladder is at which burn rates of a table what is given up. A burn rate is the share
-// of lookups that were late relative to the share that may be; it is at most
-// 100 / (100 - percentile), which is 20 for a percentile of 95. Each field is not below the
-// one before it; 0 leaves the step out.
+// Ladder holds the burn rates of a table at which its brown-out steps are taken. A burn rate is
+// the share of lookups that were late relative to the share that may be; it is at most 100 /
+// (100 - percentile), which is 20 for a percentile of 95. Each field is not below the one
+// before it; 0 leaves the step out.
 type Ladder struct {
 	Hedges          float64 // lookups are hedged only away from stalled hosts
 	Optional        float64 // keys that the caller marked as optional are shed
 	Batch, Standard float64 // lookups of these priorities are refused
 }
 
-// Level is how many steps of the ladder a table has taken, each with those before it.
+// Level is how many brown-out steps a table has taken; each includes those before it.
 type Level int
 
-// The levels, from the lowest up: what is given up.
+// The levels, from the lowest up, by what is given up.
 const (
 	LevelNone Level = iota
 	LevelHedges
@@ -35,33 +35,33 @@ func (l Level) String() string {
 }
 
 const (
-	// stepEvery is the time that a step has to show in the short window, before the next one
-	// or its end.
+	// stepEvery is the time that a step has to show its effect in the short window, before the
+	// next one is taken or it ends.
 	stepEvery = shortWindow * time.Second
-	// helped is the share of the former burn below which a step that refuses lookups has
-	// helped, 3 * stepEvery later. One that has not is left out for longestHold, so that a
-	// tenth of these lookups is lost to it.
+	// A step that refuses lookups has helped if, 3 * stepEvery later, the burn rate is at most
+	// helped times as high as before. Otherwise it is left out for longestHold, so that no more
+	// than a tenth of these lookups is lost to it.
 	helped = 0.8
 )
 
-// ladder is the level of one table.
+// ladder is the state of the ladder of one table.
 type ladder struct {
 	seconds seconds
 	looked  int64
 	level   Level
-	// moved is when the level was reached, and hot when the burn was last too high for a lower
-	// one. entry is the burn when each was last reached from below, and judged whether that at
-	// present is known to have helped, or was reached since there was less to do.
+	// moved is when the level was reached, and hot when the burn rate was last too high for a
+	// lower one. entry is the burn rate at which each level was last reached from below. judged
+	// is set once a level is known to have helped, or was reached because the burn rate fell.
 	moved, hot time.Time
 	entry      [LevelStandard + 1]float64
-	judged     bool
-	// barred is the first level that is left out, until.
+	judged     [LevelStandard + 1]bool
+	// barred and the levels above it are left out until the time until.
 	barred Level
 	until  time.Time
 }
 
-// burns returns the burn rates over the windows. Both must be high: the short one makes the
-// ladder quick to let go, the long one keeps one bad second from moving it.
+// burns returns the burn rates over the windows. Both must be high for a step: the short one
+// lets the ladder end steps quickly, the long one keeps one bad second from moving it.
 func (l *ladder) burns(now time.Time) (short, long float64) {
 	s, m := l.seconds.sum(shortWindow, now), l.seconds.sum(longWindow, now)
 	return s.burn(few), m.burn(enough)
@@ -80,7 +80,7 @@ func (l Ladder) reached(burn float64, top Level) Level {
 	return top
 }
 
-// takes reports whether a level takes a step.
+// takes reports whether a step is in force at a level.
 func (l Ladder) takes(level, step Level) bool { return level >= step && l.at(step) > 0 }
 
 // next returns the next level in a direction, 1 or -1, that is not left out.
@@ -90,8 +90,9 @@ func (l Ladder) next(level, direction Level) Level {
 	return max(level, LevelNone)
 }
 
-// step moves by at most one level, once a second. A level ends below half of its burn: a load
-// that swings about a burn rate would take it and leave it otherwise.
+// step moves the ladder by at most one level, once a second. A level ends below half of its
+// burn rate: a load that swings about that would otherwise take it and leave it again and
+// again.
 func (l *ladder) step(limits Ladder, now time.Time) {
 	if now.Unix() == l.looked {
 		return
@@ -104,26 +105,25 @@ func (l *ladder) step(limits Ladder, now time.Time) {
 	}
 	to := l.level
 	switch {
-	case l.level >= LevelBatch && !l.judged && now.Sub(l.moved) >= 3*stepEvery:
-		l.judged = short <= helped*l.entry[l.level]
-		if !l.judged {
+	case l.level >= LevelBatch && !l.judged[l.level] && now.Sub(l.moved) >= 3*stepEvery:
+		if l.judged[l.level] = short <= helped*l.entry[l.level]; !l.judged[l.level] {
 			l.barred, l.until = l.level, now.Add(longestHold)
 			to = limits.next(l.level, -1)
 		}
 	case limits.reached(min(short, long), top) > l.level && now.Sub(l.moved) >= stepEvery:
 		to = limits.next(l.level, 1)
-		l.entry[to], l.judged = short, false
+		l.entry[to], l.judged[to] = short, false
 	case now.Sub(l.hot) >= stepEvery:
 		to = limits.next(l.level, -1)
-		l.judged = true
+		l.judged[to] = true
 	}
 	if to != l.level {
 		l.level, l.moved, l.hot = to, now, now
 	}
 }
 
-// highest is the highest level that may help: lookups are only refused in favour of lookups
-// of a higher priority, of which there must be some.
+// highest returns the highest level that may help: lookups are refused only in favour of a
+// higher priority, of which there must have been some.
 func (l *ladder) highest(now time.Time) Level {
 	top := LevelOptional
 	switch minute := l.seconds.sum(longWindow, now); {

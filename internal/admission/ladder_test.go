@@ -22,8 +22,8 @@ type burning struct {
 	last        Level
 }
 
-// ask does one lookup every ten milliseconds for so long, in turns by the clients, of
-// which the given share (by time) is slow. What is refused is not slow.
+// ask does one lookup every ten milliseconds for so long, by the clients in turn. The given
+// share of them, by time, is slow. A lookup that is refused is not slow.
 func (b *burning) ask(d time.Duration, slow func(who *identity.Client, at time.Duration) float64, clients ...*identity.Client) {
 	begin := time.Now()
 	for time.Since(begin) < d {
@@ -149,7 +149,7 @@ func TestAStepThatDoesNotHelpIsTakenBack(t *testing.T) {
 	})
 }
 
-// TestSheddingDoesNotFeedItself is of a table that was too slow for a while.
+// TestSheddingDoesNotFeedItself has a table that was too slow for a while.
 func TestSheddingDoesNotFeedItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBurning(t)
@@ -188,8 +188,8 @@ func TestWhatLessLoadWouldNotHelpDoesNotBurn(t *testing.T) {
 	})
 }
 
-// TestAStepThatHasHelpedIsKeptWhenItGetsWorse is of a table that becomes slower at a level that
-// has been judged.
+// TestAStepThatHasHelpedIsKeptWhenItGetsWorse has a table become slower at a level that has
+// been judged.
 func TestAStepThatHasHelpedIsKeptWhenItGetsWorse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBurning(t)
@@ -202,6 +202,8 @@ func TestAStepThatHasHelpedIsKeptWhenItGetsWorse(t *testing.T) {
 		assert.Equal(t, LevelBatch, b.last)
 		b.ask(60*second, share(0.5), person, service, job)
 		assert.Equal(t, LevelStandard, b.last)
+		b.ask(2*time.Minute, share(0.5), person, service, job)
+		assert.Equal(t, LevelBatch, b.last, "the level above it is taken back alone")
 	})
 }
 

@@ -14,27 +14,26 @@ import (
 	"github.com/qosproxy/qosproxy/internal/status"
 )
 
-// applier prepares what a part of the proxy makes of a configuration that takes
-// the place of another: it reads the files and checks all that can go wrong. The
-// commit that it returns cannot fail. Either all appliers of a reload commit or
-// none.
+// applier prepares one part of the proxy for a new configuration: it reads the files and checks
+// all that can go wrong. The commit that it returns cannot fail. In a reload either all
+// appliers commit or none.
 type applier func(before, next *config.Config) (commit func(), err error)
 
-// appliers are what follows the configuration, in the order of their commits.
-// New tables are measured before they are served.
+// appliers returns what follows the configuration, in the order of their commits. New tables
+// are measured before they are served.
 func (a *App) appliers() []applier {
 	return []applier{a.applyAccess, a.applyServer, a.applyTargets, a.applyTables, a.applyClients, a.applyAdmission, a.applyLogLevel}
 }
 
-// applyAccess has new connections to the cluster use the credentials and
-// certificates that the files hold now.
+// applyAccess makes new connections to the cluster use the current credentials and certificates
+// of the files.
 func (a *App) applyAccess(_, next *config.Config) (func(), error) {
 	access, err := accessOf(next)
 	return func() { a.access.Store(&access) }, err
 }
 
-// applyServer has new connections from clients meet the certificates that the
-// files hold now, and the limits.
+// applyServer makes new connections from clients use the current certificates of the files, and
+// the limits.
 func (a *App) applyServer(_, next *config.Config) (func(), error) {
 	return a.server.Prepare(serverConfig(next))
 }
@@ -51,12 +50,12 @@ func (a *App) applyTables(_, next *config.Config) (func(), error) {
 	}, nil
 }
 
-// applyClients has requests from now on ruled by the clients of the configuration.
+// applyClients makes new requests use the clients of the configuration.
 func (a *App) applyClients(_, next *config.Config) (func(), error) {
 	return a.clients.Prepare(members(next))
 }
 
-// applyAdmission puts limits and SLOs in force; what is in-flight goes on.
+// applyAdmission applies limits and SLOs; lookups in-flight are not affected.
 func (a *App) applyAdmission(_, next *config.Config) (func(), error) {
 	return func() {
 		a.boundHeap(next)
@@ -64,8 +63,8 @@ func (a *App) applyAdmission(_, next *config.Config) (func(), error) {
 	}, nil
 }
 
-// applyLogLevel leaves a level that was set at /log/level as it is until the
-// configuration says another than before.
+// applyLogLevel applies the level only if it has changed in the configuration, so that a level
+// set at /log/level stays.
 func (a *App) applyLogLevel(before, next *config.Config) (func(), error) {
 	return func() {
 		if a.options.Level != nil && before.Log.Level != next.Log.Level {
@@ -74,15 +73,15 @@ func (a *App) applyLogLevel(before, next *config.Config) (func(), error) {
 	}, nil
 }
 
-// applied are the keys that change while running, besides tables and clients; one that ends
-// with a dot is all keys below it.
+// applied are the keys that a reload applies, besides tables and clients. One that ends with a
+// dot stands for all keys below it.
 var applied = []string{
 	"defaults.", "log.level", "shutdown.", "cassandra.dc_failover_keys", "cassandra.username", "cassandra.password_file", "cassandra.tls.",
 	"listen.tls.", "listen.max_connections", "admission.",
 }
 
-// needRestart returns the keys that differ between two configurations and that a
-// reload does not apply.
+// needRestart returns the keys that differ between two configurations and that a reload does
+// not apply.
 func needRestart(before, next *config.Config) []string {
 	keys := slices.DeleteFunc(config.Changes(before, next), func(key string) bool {
 		return key == "tables" || slices.ContainsFunc(applied, func(a string) bool {
@@ -104,7 +103,7 @@ func needRestart(before, next *config.Config) []string {
 	return keys
 }
 
-// reloads returns what has the configuration read again, and when.
+// reloads returns how and when the configuration is reloaded.
 func (a *App) reloads(registry prometheus.Registerer) reload.Config {
 	return reload.Config{
 		Load: a.load, Files: a.started.Files(), Interval: a.options.reloadInterval, Signal: a.options.Hangup,
@@ -112,18 +111,18 @@ func (a *App) reloads(registry prometheus.Registerer) reload.Config {
 	}
 }
 
-// writtenSince reports whether the configuration is another than the one that was started with,
-// or cannot be read any more.
+// writtenSince reports whether the configuration file differs from what the proxy was started
+// with, or cannot be read any more.
 func (a *App) writtenSince() bool {
 	if a.options.Reload == nil {
 		return false
 	}
 	now, err := a.options.Reload()
-	return err != nil || len(config.Changes(a.started, now)) > 0
+	return err != nil || now.Digest() != a.started.Digest()
 }
 
-// load reads the configuration and the files that it names, and applies them all
-// or nothing. It returns the files that it depends on.
+// load reads the configuration and the files that it names, and applies all of it or nothing.
+// It returns the files that it depends on, also with an error.
 func (a *App) load() ([]string, error) {
 	before := a.cfg.Load()
 	next := before
@@ -165,7 +164,7 @@ func (a *App) configStatus() status.Config {
 	return out
 }
 
-// restartNeeded tells whether a part of the configuration waits for a restart.
+// restartNeeded returns the metric for keys that wait for a restart.
 func (a *App) restartNeeded() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "qosproxy_config_restart_needed", Help: "1 when the configuration has keys that are in use only after a restart, 0 otherwise.",
@@ -177,7 +176,7 @@ func (a *App) restartNeeded() prometheus.Collector {
 	})
 }
 
-// certificates tells when the certificates in use expire.
+// certificates collects when the certificates in use expire.
 type certificates struct{ app *App }
 
 var notAfterDesc = prometheus.NewDesc("qosproxy_tls_certificate_not_after_timestamp_seconds",
@@ -196,8 +195,7 @@ func (c certificates) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// clientNotAfter returns when the certificate shown to the cluster expires; false
-// when there is none.
+// clientNotAfter returns when the certificate for the cluster expires; false if there is none.
 func clientNotAfter(access *cassandra.Access) (time.Time, bool) {
 	if access == nil || access.TLS == nil || len(access.TLS.Certificates) == 0 || access.TLS.Certificates[0].Leaf == nil {
 		return time.Time{}, false

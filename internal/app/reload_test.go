@@ -42,15 +42,14 @@ import (
 	"github.com/qosproxy/qosproxy/internal/sla"
 )
 
-// reloadable is a proxy whose rows come from memory and whose configuration is a
-// file.
+// reloadable is a proxy whose rows come from memory and whose configuration is a file.
 type reloadable struct {
 	*App
 	file string
 	log  *bytes.Buffer
 }
 
-// versions of the configuration differ in every setting that reaches the reader.
+// version returns configuration n; the versions differ in every setting that the reader sees.
 func version(n int) string {
 	if n%2 == 0 {
 		return "tables: [{name: shop.products, timeout: 10s, consistency: ONE, max_rows_per_key: 10, max_response_bytes: 1MiB, columns: [id], hedge_budget: 1%}]\n"
@@ -114,8 +113,7 @@ func (r *reloadable) stop() {
 	r.executor.Close()
 }
 
-// rewrite replaces the configuration by rename, as an editor does, and has it
-// read.
+// rewrite replaces the configuration by rename, as an editor does, and reloads it.
 func (r *reloadable) rewrite(t *testing.T, text string) error {
 	t.Helper()
 	require.NoError(t, os.WriteFile(r.file+".new", []byte(text), 0o600))
@@ -246,27 +244,38 @@ func TestALevelSetByHandStaysUntilTheFileSaysAnother(t *testing.T) {
 	assert.Equal(t, slog.LevelDebug, r.options.Level.Level())
 }
 
-// TestAFileThatIsWrittenDuringTheStartIsRead has the file change after the configuration was read
-// and before the proxy looks at files.
+// TestAFileThatIsWrittenDuringTheStartIsRead changes the file after the configuration was read
+// and before the proxy watches files.
 func TestAFileThatIsWrittenDuringTheStartIsRead(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "q.yaml")
-	put := func(n int) {
-		require.NoError(t, os.WriteFile(file, []byte("cassandra: {contact_points: ['127.0.0.1:1']}\n"+
-			"listen: {grpc: '127.0.0.1:0', http: '127.0.0.1:0', admin: '127.0.0.1:0'}\n"+version(n)), 0o600))
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, os.WriteFile(tokens, []byte("0123456789abcdef0123456789abcdef\n"), 0o600))
+	for changed, text := range map[string]string{
+		"tables":  version(1),
+		"clients": version(0) + "clients: [{name: shop, token_file: " + tokens + ", tables: [{name: shop.products}]}]\n",
+	} {
+		t.Run(changed, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "q.yaml")
+			put := func(text string) {
+				require.NoError(t, os.WriteFile(file, []byte("cassandra: {contact_points: ['127.0.0.1:1']}\n"+
+					"listen: {grpc: '127.0.0.1:0', http: '127.0.0.1:0', admin: '127.0.0.1:0'}\n"+text), 0o600))
+			}
+			put(version(0))
+			read := func() (*config.Config, error) { return config.Load(file, nil) }
+			cfg, err := read()
+			require.NoError(t, err)
+			put(text)
+			want, err := read()
+			require.NoError(t, err)
+			a := New(cfg, Options{Level: new(slog.LevelVar), Reload: read, reloadInterval: 10 * time.Millisecond})
+			require.NoError(t, a.Start(t.Context()))
+			defer func() { assert.NoError(t, a.Stop(context.Background())) }()
+			assert.Eventually(t, func() bool { return a.cfg.Load().Digest() == want.Digest() }, 5*time.Second, 10*time.Millisecond)
+		})
 	}
-	put(0)
-	read := func() (*config.Config, error) { return config.Load(file, nil) }
-	cfg, err := read()
-	require.NoError(t, err)
-	put(1)
-	a := New(cfg, Options{Level: new(slog.LevelVar), Reload: read, reloadInterval: 10 * time.Millisecond})
-	require.NoError(t, a.Start(t.Context()))
-	defer func() { assert.NoError(t, a.Stop(context.Background())) }()
-	assert.Eventually(t, func() bool { return len(a.cfg.Load().Tables) == 2 }, 5*time.Second, 10*time.Millisecond)
 }
 
-// TestTheDriverOfShadowNeedsNoFileOfTheStart has the password of the cluster be in another file
-// than when the proxy was started, of which the first is gone.
+// TestTheDriverOfShadowNeedsNoFileOfTheStart moves the password of the cluster to another file
+// after the start, and removes the first one.
 func TestTheDriverOfShadowNeedsNoFileOfTheStart(t *testing.T) {
 	r := startReloadable(t)
 	defer r.stop()

@@ -125,15 +125,16 @@ func hostIndex(b *bench, id string) int {
 	return -1
 }
 
-// TestThePlanOfNothingIsDescribedByItsOwnSurvey is of a request of which no key can be asked of
-// its replicas, after a plan over more hosts.
+// TestThePlanOfNothingIsDescribedByItsOwnSurvey plans a request of which no key can be
+// asked of its replicas, after a plan over more hosts.
 func TestThePlanOfNothingIsDescribedByItsOwnSurvey(t *testing.T) {
 	b := newBench(t, newRing(t, 3, 3, 3), newCluster(nil), nil)
 	req := b.quorumRequest(1)
 	clear(req.Quorum.Hosts)
-	for range 8 { // the pool may give another
+	for range 8 { // the pool may return another
 		before := new(survey)
 		before.reset(9)
+		before.size.Keys = 25
 		for i := range before.avoid {
 			before.avoid[i] = true
 		}
@@ -141,5 +142,6 @@ func TestThePlanOfNothingIsDescribedByItsOwnSurvey(t *testing.T) {
 		plan := b.Plan(req)
 		assert.Empty(t, plan.Groups)
 		assert.Equal(t, make([]Avoided, 3), plan.Survey.Avoided)
+		assert.Zero(t, plan.Survey.Size)
 	}
 }

@@ -62,6 +62,37 @@ func TestAPanicOfTheReaderEndsTheLookup(t *testing.T) {
 	}
 }
 
+// TestAPanicIsSeenAfterTheDeadline has the caller be busy with an answer from before a panic until
+// the deadline has passed.
+func TestAPanicIsSeenAfterTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		incidents, err := incident.New(slog.New(slog.DiscardHandler), nil)
+		require.NoError(t, err)
+		c := newCluster(after(time.Millisecond))
+		b := newBench(t, newRing(t, 2, 1, 1), c, func(cfg *setup) {
+			cfg.Incidents = incidents
+			cfg.Reader = c.but("h1", func(context.Context, *SubQuery) ([]partition.Result, error) {
+				time.Sleep(5 * time.Millisecond)
+				panic("on purpose")
+			})
+		})
+		defer b.Close()
+		req := b.request(20)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		statuses := map[partition.Status]int{}
+		stats := b.Execute(ctx, b.Plan(req), func(_ int, res partition.Result) {
+			if statuses[res.Status]++; res.Status == partition.Found {
+				time.Sleep(60*time.Millisecond - time.Since(c.begin))
+			}
+		})
+		require.Error(t, stats.Err)
+		assert.Positive(t, statuses[partition.Found])
+		assert.Equal(t, 20-statuses[partition.Found], statuses[partition.Failed], "not TIMED_OUT")
+		synctest.Wait()
+	})
+}
+
 func TestAPanicOfAProbeEndsTheProbe(t *testing.T) {
 	b := newBench(t, newRing(t, 1, 1, 1), newCluster(after(0)), nil)
 	require.True(t, b.spawn(func() { panic("a probe") }))

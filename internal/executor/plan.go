@@ -7,7 +7,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// Plan is a request with the hosts to ask for its keys, as things are at one moment.
+// Plan is a request with the hosts to ask for its keys, given the state of the hosts at one
+// moment.
 type Plan struct {
 	// Plan has the groups, whose keys are indices into Request.Keys.
 	planner.Plan
@@ -16,8 +17,8 @@ type Plan struct {
 
 	req  *Request
 	view *view
-	// cutOff are keys of a Request.Quorum that are in no group, since too few of their local
-	// replicas are left.
+	// cutOff holds the keys of a Request.Quorum that are in no group, since too few of
+	// their local replicas are left.
 	cutOff []int32
 }
 
@@ -26,9 +27,10 @@ type Survey struct {
 	// Avoided says why each host of the snapshot was avoided, by its index; empty when it
 	// was not.
 	Avoided []Avoided
-	// Stressed is set when more hosts were overdue than can be avoided: that is load.
+	// Stressed is set if more hosts were overdue than can be avoided, which is taken for
+	// load.
 	Stressed bool
-	// Size is how large groups should be by what statements and keys cost.
+	// Size is how large groups should be, given the cost of statements and keys.
 	Size GroupSize
 }
 
@@ -39,22 +41,21 @@ type Avoided string
 const (
 	// AvoidedSuspect means that an answer of it is overdue.
 	AvoidedSuspect Avoided = "suspect"
-	// AvoidedStalled means that it has answered nothing for some hedge delays while
-	// others have.
+	// AvoidedStalled means that it has answered nothing for some time in which others have.
 	AvoidedStalled Avoided = "stalled"
 	// AvoidedProbing means that it was suspect, and has yet to show that it is healthy.
 	AvoidedProbing Avoided = "probing"
 	// AvoidedEjected means that it failed again and again.
 	AvoidedEjected Avoided = "ejected"
-	// AvoidedFull means that as many keys are outstanding at it as may be.
+	// AvoidedFull means that as many keys are outstanding at it as Limits allows.
 	AvoidedFull Avoided = "full"
-	// AvoidedLost means that it answered nobody while another did, where there is a datacenter
-	// to fail over to, and has yet to show that it is healthy.
+	// AvoidedLost means that it answered nobody while another did, and has yet to show that
+	// it is healthy. It occurs only where there is a datacenter to fail over to.
 	AvoidedLost Avoided = "lost"
 )
 
-// Plan groups the keys of a request by the host to ask, as things are at this
-// moment. It asks nobody.
+// Plan groups the keys of a request by the host to ask, given the current state of the
+// hosts. It sends nothing.
 func (e *Executor) Plan(req *Request) Plan {
 	s := e.surveys.Get().(*survey)
 	defer e.surveys.Put(s)
@@ -73,14 +74,14 @@ func (e *Executor) Plan(req *Request) Plan {
 	return p
 }
 
-// planOver plans over the hosts of a view as they are at this moment, of which it takes a
-// survey. It sets in the input what is of the moment.
+// planOver looks at the hosts of a view and plans over them.
 func (e *Executor) planOver(v *view, q *Query, in *planner.Input, s *survey) planner.Plan {
 	e.look(v, q, in, s)
 	return planner.Make(in)
 }
 
-// look takes a survey, and sets in the input what is of the moment.
+// look surveys the hosts, and sets the fields of the input that depend on their current
+// state.
 func (e *Executor) look(v *view, q *Query, in *planner.Input, s *survey) {
 	e.policies.survey(e, v, in.Near, s)
 	if s.size = e.groupSize(q); in.Cap > 0 {
@@ -89,12 +90,13 @@ func (e *Executor) look(v *view, q *Query, in *planner.Input, s *survey) {
 	in.Hosts, in.Price, in.Avoid, in.Seed, in.Size = len(v.hosts), s.price, s.avoid, e.nextSeed(), s.size.Keys
 }
 
-// nextSeed rotates the ties of plans: multiples of the golden ratio of 2^64.
+// nextSeed returns another seed for each plan, so that ties rotate: multiples of 2^64 over
+// the golden ratio.
 func (e *Executor) nextSeed() uint64 { return e.seed.Add(0x9e3779b97f4a7c15) }
 
-// place groups keys by the hosts that have headroom for them and reserves them there. Keys
-// without such a host are unplaced; those for which every other replica was too full say so in
-// their state.
+// place groups keys by hosts that have headroom for them, and reserves them there. Keys
+// without such a host are unplaced; keyState.full is set for those of which every other
+// replica was too full.
 func (r *run) place(keys []int32, at where) (groups []planner.Group, unplaced []int32, stressed bool) {
 	var tooFull []ring.HostIndex
 	for len(keys) > 0 {
@@ -114,9 +116,8 @@ func (r *run) place(keys []int32, at where) (groups []planner.Group, unplaced []
 	return groups, unplaced, stressed
 }
 
-// replan groups keys by the replicas that were not asked yet, as things are at
-// this moment, and leaves out hosts that are known to be too full. Keys without a
-// replica that can be asked are unplaced.
+// replan groups keys by the replicas that were not asked yet and are not in tooFull, given
+// the current state of the hosts. Keys without a replica that can be asked are unplaced.
 func (r *run) replan(keys []int32, at where, tooFull []ring.HostIndex) (groups []planner.Group, unplaced []int32, stressed bool) {
 	in := r.req.Input
 	in.Replicas = make([][]ring.HostIndex, len(keys))
@@ -137,7 +138,7 @@ func (r *run) replan(keys []int32, at where, tooFull []ring.HostIndex) (groups [
 		query = r.query(keys[0])
 	}
 	plan := r.executor.planOver(r.view, query, &in, s)
-	// The plan counts the keys from 0, as they were given.
+	// The plan numbers the keys from 0, in the order given.
 	for _, g := range plan.Groups {
 		for i, k := range g.Keys {
 			g.Keys[i] = keys[k]
@@ -149,9 +150,9 @@ func (r *run) replan(keys []int32, at where, tooFull []ring.HostIndex) (groups [
 	return plan.Groups, plan.Unplaced, s.stressed
 }
 
-// untried returns the replicas of a key that were not asked yet and are neither full
-// nor among those known to be too full, and whether any of those not asked are. Of a key that
-// is cut off from its local replicas they are those of the next datacenter, if that has any.
+// untried appends to into the replicas of a key that were not asked yet and are neither
+// full nor in tooFull. full reports whether it left any out. For a key that is cut off from
+// its local replicas they are those of the next datacenter, if that has any.
 func (r *run) untried(k int32, at where, tooFull, into []ring.HostIndex) (open []ring.HostIndex, full bool) {
 	if at == elsewhere || r.keys[k].need == 0 && r.cutOff(k) {
 		open, full = r.untriedElsewhere(k, tooFull, into)
@@ -163,8 +164,8 @@ func (r *run) untried(k int32, at where, tooFull, into []ring.HostIndex) (open [
 	return open, full || busy
 }
 
-// untriedOf does what untried says for some replicas of the key, of which the first is at a
-// position.
+// untriedOf is untried for some replicas of the key; first is the position of the first of
+// them.
 func (r *run) untriedOf(k int32, replicas []ring.HostIndex, first int, tooFull, into []ring.HostIndex) (open []ring.HostIndex, full bool) {
 	for i, h := range replicas {
 		if i += first; i >= 64 || r.keys[k].tried&(1<<i) != 0 {
@@ -188,27 +189,27 @@ func (r *run) mark(k int32, host ring.HostIndex) {
 
 // survey is what a plan needs to know of the hosts at one moment, by their index.
 type survey struct {
-	// price is what asking the host costs, relative to a usual idle one; relative is
-	// the part of it that its latencies make, and slow says that this is much.
+	// price is what asking the host costs, relative to a usual idle one. relative is its
+	// latency in proportion to the usual one, and slow is set if that is high.
 	price    []float64
 	relative []float64
 	slow     []bool
 	avoid    []bool
 	stalled  []bool
-	// stressed says that so many hosts are overdue that it is load.
+	// stressed is set if so many hosts are overdue that it is taken for load.
 	stressed bool
 	size     GroupSize
 }
 
-// signs are what a survey has found of one host and of all.
+// signs are what a survey has found about one host and about all.
 type signs struct {
-	// stalled is of the host. stressed says that it is load that makes hosts slow, and
-	// crowded that too many are in trouble for this one to be avoided.
+	// stalled is about the host. stressed means that load makes hosts slow, and crowded
+	// that too many are unhealthy for this one to be avoided.
 	stalled, stressed, crowded bool
 }
 
-// survey looks at the hosts of a view: what each costs, and which to avoid. It takes no
-// locks, except when a host is found to have become suspect.
+// survey looks at the hosts of a view: what each costs, and which to avoid. It locks only
+// hosts that are overdue or lost.
 func (e *Executor) survey(v *view, near []bool, s *survey) {
 	now := e.now()
 	s.reset(len(v.hosts))
@@ -220,7 +221,7 @@ func (e *Executor) survey(v *view, near []bool, s *survey) {
 		s.slow[i] = s.relative[i] >= e.policies.slowRelative
 		recovers := h.is(Suspect, Probing)
 		if s.stalled[i] {
-			// Neither a sign of load nor a neighbour's trouble.
+			// A stalled host is no sign of load, and does not count towards a crowd.
 		} else if h.overdue(now) {
 			overdue++
 		} else if recovers {
@@ -234,7 +235,7 @@ func (e *Executor) survey(v *view, near []bool, s *survey) {
 	crowded := overdue+recovering > v.third()
 	e.findPrices(v, near, now, s)
 	for _, i := range v.data {
-		// In a crowd the slow are avoided all the same, unless these are a crowd.
+		// In a crowd slow hosts are still avoided, unless too many are slow.
 		s.avoid[i] = e.policies.avoid(e, v.hosts[i], now, signs{
 			stalled: s.stalled[i], stressed: s.stressed, crowded: crowded && (!s.slow[i] || slow > v.third()),
 		})
@@ -251,13 +252,13 @@ func (s *survey) reset(n int) {
 	s.slow = slices.Grow(s.slow[:0], n)[:n]
 	s.avoid = slices.Grow(s.avoid[:0], n)[:n]
 	s.stalled = slices.Grow(s.stalled[:0], n)[:n]
-	s.stressed = false
+	s.stressed, s.size = false, GroupSize{}
 	for i := range n {
 		s.price[i], s.relative[i], s.slow[i], s.avoid[i], s.stalled[i] = 1, 1, false, false, false
 	}
 }
 
-// describe says what the survey found.
+// describe returns what the survey found.
 func (s *survey) describe(v *view) *Survey {
 	out := &Survey{Avoided: make([]Avoided, len(v.hosts)), Stressed: s.stressed, Size: s.size}
 	for i, avoid := range s.avoid {
@@ -286,9 +287,9 @@ func (h *host) avoidedFor(stalled bool) Avoided {
 	return AvoidedSuspect
 }
 
-// stalled reports whether a host has something outstanding and has settled nothing for
-// some time in which another has. When nobody has, none is stalled: then the whole cluster
-// pauses, or the proxy itself did.
+// stalled reports whether a host is overdue and has settled nothing for some time in which
+// another has. If nobody has, none is stalled: then the whole cluster pauses, or the proxy
+// itself did.
 func (e *Executor) stalled(v *view, h *host, now int64) bool {
 	after := int64(e.policies.stallAfter)
 	return h.overdueAt.Load() <= now && now-h.settledAt.Load() >= after && h.oldestAge(now) >= after && e.anySettled(v, now-after)
@@ -309,7 +310,8 @@ func (h *host) oldestAge(now int64) int64 {
 	return now - h.oldest.sentAt
 }
 
-// avoids reports whether a host is asked only when a key has no other replica.
+// avoids reports whether a host is asked only for keys without another replica. It marks
+// the host as suspect if answers are overdue.
 func (e *Executor) avoids(h *host, now int64, seen signs) bool {
 	if h.full(1) || h.is(Ejected) {
 		return true

@@ -10,14 +10,14 @@ import (
 )
 
 // run is one lookup from its plan to its last result: a state machine that belongs to the
-// goroutine which called Execute. Readers only send it events, so a reader that returns after
-// the lookup has ended finds nothing to write to.
+// goroutine that called Execute. Readers only send it events, so a reader that returns
+// after the lookup has ended has nothing to write to.
 //
 // # The states of a key
 //
 //	from        to          when                                                       file
 //	planned     in-flight   its group is sent                                          send.go
-//	planned     lost        the host of its group is full                              send.go
+//	planned     lost        the host of its group is full                              run.go
 //	in-flight   done        an attempt answers it first                                results.go
 //	in-flight   lost        an attempt fails, or loses this key                        results.go
 //	in-flight   in-flight   its attempt is late: another replica is asked as well      hedge.go
@@ -26,8 +26,8 @@ import (
 //	waiting     lost        some time has passed                                       headroom.go
 //	lost        done        no replica can be asked: the last reason is the status     failover.go
 //	in-flight   in-flight   one replica of a quorum has answered                       quorum.go
-//	any         lost        its replicas do not tell: it is read by a coordinator      quorum.go
-//	any         done        the deadline passes, or its level cannot be had            finish.go
+//	any         lost        its replicas do not decide: a coordinator reads it         quorum.go
+//	any         done        the deadline passes, or its level cannot be met            finish.go
 //	any         done        the answer of a host made the reader panic                 incident.go
 //
 // # The states of an attempt
@@ -50,31 +50,33 @@ type run struct {
 	cancel   context.CancelCauseFunc
 	begin    int64
 	deadline int64
-	// rescueAt is when hedges that the budget denied may be rescues, and urgentAt when three
-	// quarters of the time are gone; both unset without a deadline.
+	// From rescueAt on, a hedge that the budget denied may be a rescue. urgentAt is when
+	// three quarters of the time are gone. Both are unset without a deadline.
 	rescueAt, urgentAt int64
 
 	keys []keyState
-	// answers are those of the replicas of each key of a Request.Quorum.
+	// answers holds what the replicas of each key have answered; nil without
+	// Request.Quorum.
 	answers [][]partition.Result
 	// left is how many keys have no result.
 	left    int
 	pending []*attempt
-	// lost are keys that are to be asked again, each for the reason in its state.
+	// lost holds the keys to be asked again, for the reasons in keyState.last.
 	lost    []int32
 	events  chan event
 	timer   *time.Timer
 	alarmAt int64
-	// waiting are keys that wait for headroom, which are tried at headroomAt, headroomWait
-	// after the last time.
+	// waiting holds the keys that wait for headroom. They are tried again at headroomAt;
+	// headroomWait is the length of the last wait.
 	waiting      []int32
 	headroomAt   int64
 	headroomWait time.Duration
-	// hopelessAt is when keys that too few replicas can be reached for are given up;
-	// unset when all hosts can be.
+	// hopelessAt is when keys are given up of which too few replicas can be reached; unset
+	// if all hosts can be reached, or one replica is enough.
 	hopelessAt int64
-	// mayLeave is set when keys may be asked of another datacenter, and leaveAt is when those
-	// are that nobody here has answered; taken is how many the present plan sends to each.
+	// mayLeave is set if keys may be asked of another datacenter. At leaveAt that is done
+	// for keys whose local replicas are silent. taken counts the keys that the current plan
+	// sends to each.
 	mayLeave bool
 	leaveAt  int64
 	taken    []int
@@ -82,49 +84,49 @@ type run struct {
 
 // keyState is what the run knows of one key.
 type keyState struct {
-	// tried marks the replicas that were asked, by position in
-	// Request.Replicas. A replica beyond 64 is never asked again.
+	// tried marks the replicas that were asked, by Request.position. A replica beyond the
+	// 64th is never asked again.
 	tried uint64
 	// inFlight is how many pending attempts ask the key.
 	inFlight int8
-	// need is how many distinct replicas must answer for their own data, 0 when a coordinator
-	// is asked for the key, and got how many have.
+	// need is how many distinct replicas must answer from their own data, or 0 if a
+	// coordinator is asked for the key. got is how many have answered.
 	need, got int8
-	// reread is set once a replica has failed to read this key alone. full is set
-	// when the replicas that were left were all full, and missed while the key is among
-	// those to be asked again. asked is set once a host was sent the key.
+	// hedged is set when the key is not to be hedged any more, and reread once a replica
+	// has failed to read this key alone. full is set if all replicas left were full, missed
+	// while the key is in run.lost, and asked once a host was sent the key.
 	done, hedged, reread, full, missed, asked bool
-	// away is set once a host of another datacenter was sent the key, and refused when as many
-	// keys as may be were in flight there.
+	// away is set once a host of another datacenter was sent the key, and refused when too
+	// many keys were in flight there.
 	away, refused bool
-	// last is why the last attempt failed; lastReason and lastErr what its reader said,
+	// last is why the last attempt failed. lastReason and lastErr are what its reader said
 	// of this key alone.
 	last       Reason
 	lastReason reasons.Reason
 	lastErr    error
 }
 
-// Execute asks the hosts of a plan, and others when they are late or fail. It
-// calls sink exactly once for each key of the request, one call at a time and
-// from this goroutine, as soon as a replica has answered; and it returns when
-// every key has a result, which is by the deadline of ctx at the latest.
+// Execute asks the hosts of a plan, and others when these are late or fail. It calls sink
+// exactly once for each key of the request, as soon as the key has a result, one call at a
+// time and on the caller's goroutine. It returns when every key has a result, at the
+// deadline of ctx at the latest.
 //
 // # Selection
 //
-// The first success of a key wins, and counts when its Reader hands it on, whatever
-// becomes of the other keys of its group. With Request.Quorum a key needs the answers of a
-// quorum of its replicas, or else that of a coordinator. The attempts of a key go to distinct hosts. A
-// group that is late is planned again over the other replicas of its unanswered
-// keys, and so is a hedge after four times the delay. Keys that were lost are planned
-// again at once, as long as they have replicas left. A key ends without an answer when
-// none are left and no attempt is in flight, with the status of the last reason; see
-// verdict.
+// The first success of a key wins. It counts as soon as its Reader delivers it, whatever
+// becomes of the other keys of the group. With Request.Quorum a key needs the answers of a
+// quorum of its replicas, or else that of a coordinator. The attempts of a key go to
+// distinct hosts, but a coordinator may be a replica that was asked before. A late group is
+// planned again over the other replicas of its unanswered keys; so is a hedge, after four
+// times the delay. Lost keys are planned again at once, while they have replicas left. When
+// none are left and no attempt is in flight, a key ends with the status of the last reason;
+// see verdict.
 //
 // # Contexts
 //
-// Each attempt has a context of its own, derived from ctx, that is cancelled with
-// ErrAnswered once all its keys are answered elsewhere and with ErrEnded when
-// Execute returns. Execute does not wait for readers that ignore it.
+// Each attempt has a context of its own, derived from ctx. It is cancelled with ErrAnswered
+// once all its keys are answered elsewhere, and with ErrEnded when Execute returns. Execute
+// does not wait for readers that ignore this.
 func (e *Executor) Execute(ctx context.Context, plan Plan, sink func(key int, res partition.Result)) Stats {
 	r := e.newRun(ctx, plan, sink)
 	defer r.end()
@@ -155,8 +157,8 @@ func (e *Executor) newRun(ctx context.Context, plan Plan, sink func(int, partiti
 		keys:     make([]keyState, len(plan.req.Keys)),
 		left:     len(plan.req.Keys),
 		pending:  make([]*attempt, 0, len(plan.Groups)+2),
-		// Enough for every first answer, so that one which is there when the
-		// deadline passes is not lost.
+		// Enough for every first answer: one that has come when the deadline passes must
+		// not be lost.
 		events: make(chan event, len(plan.Groups)+2),
 	}
 	r.headroomAt, r.hopelessAt, r.rescueAt, r.urgentAt, r.leaveAt = unset, unset, unset, unset, unset
@@ -181,7 +183,7 @@ func (e *Executor) newRun(ctx context.Context, plan Plan, sink func(int, partiti
 	return r
 }
 
-// first sends the groups of the plan.
+// first sends the groups of the plan, and at once fails over keys whose host is full.
 func (r *run) first(groups []planner.Group) {
 	r.executor.lookups.Add(1)
 	asked := len(r.req.Keys)
@@ -209,7 +211,7 @@ func (r *run) first(groups []planner.Group) {
 	}
 }
 
-// wait takes the next event, and reports whether the lookup may go on.
+// wait handles the next event or alarm, and reports whether the lookup may go on.
 func (r *run) wait() bool {
 	select {
 	case ev := <-r.events:
@@ -236,20 +238,21 @@ func (r *run) wait() bool {
 	return true
 }
 
-// takeAll takes the events that are there already. Keys that were lost together are planned again
-// together.
+// takeAll handles the events that have arrived already. Keys that were lost together are
+// then planned again together.
 func (r *run) takeAll() {
 	for r.left > 0 && r.takeNext() {
 	}
 	r.failoverLost()
 }
 
-// takeNext takes an event that is there already, and reports whether one was.
+// takeNext handles one event that has arrived already, and reports whether there was one.
 func (r *run) takeNext() bool {
 	select {
 	case ev := <-r.events:
-		// At the deadline, an attempt that was abandoned is one that was waited for.
-		if ev.phase != abandoned || ev.results != nil || r.ctx.Err() == nil {
+		// An attempt that is abandoned because of the deadline stays pending: it was waited
+		// for.
+		if ev.phase != abandoned || ev.results != nil || ev.broken != nil || r.ctx.Err() == nil {
 			r.take(ev)
 		}
 		return true
@@ -258,8 +261,8 @@ func (r *run) takeNext() bool {
 	}
 }
 
-// alarm fires when the next attempt is late, keys are to be tried again or to be given up;
-// nil, for ever, when nothing will be.
+// alarm returns a channel that fires when the next attempt is late, or keys are to be tried
+// again, to leave or to be given up; nil if none of that is due before the deadline.
 func (r *run) alarm() <-chan time.Time {
 	at := min(r.hopelessAt, r.headroomAt, r.leaveAt)
 	for _, a := range r.pending {

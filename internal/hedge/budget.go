@@ -1,26 +1,26 @@
 package hedge
 
-// Budget is what a table may spend on hedges: a share of its keys and, so
-// that a few keys do not become many requests, a share of its sub-queries. Safe
-// for concurrent use.
+// Budget limits the hedges of a table to a share of its keys and a share of its
+// sub-queries, so that hedges of few keys do not become many requests. It is safe for
+// concurrent use.
 type Budget struct {
 	keys, subQueries, rescues, load *Pool
 }
 
-// Wanted is a hedge that a Budget is asked for.
+// Wanted describes a hedge that a Budget is asked for.
 type Wanted struct {
-	// Keys are asked of another replica, in so many SubQueries.
+	// Keys is how many keys are to be asked again, and SubQueries in how many sub-queries.
 	Keys, SubQueries int
-	// Quiet says that the host which is late has answered nobody for a part of the hedge
-	// delay, so that the reserve is there for this hedge.
+	// Quiet is set if the late host has answered nobody for a part of the hedge delay. The
+	// hedge may then use the reserve.
 	Quiet bool
-	// Load says that many attempts are late. What was saved up in better times is left
-	// alone then, and this hedge has to do with the share as it comes.
+	// Load is set if many attempts are late. The hedge must then fit the load pool too,
+	// which saves up little, so that tokens saved in better times are left alone.
 	Load bool
-	// Stalled says that the host has answered nobody for so long that this is not for
-	// load. Under load its hedges are made from what was saved up, and overdraw the share.
+	// Stalled is set if the host has answered nobody for so long that load is not the
+	// reason. Under load such a hedge may use the saved tokens, and overdraw the load pool.
 	Stalled bool
-	// Urgent says of a rescue that the time of its lookup is nearly over.
+	// Urgent is set for a rescue whose lookup is nearly out of time.
 	Urgent bool
 }
 
@@ -28,35 +28,34 @@ type Wanted struct {
 const (
 	// SubQueryRatio is the share of sub-queries that may be hedges.
 	SubQueryRatio = 0.05
-	// SubQueryBurst is how many sub-queries can be saved up for hedges at most.
+	// SubQueryBurst is the most sub-queries that can be saved up for hedges.
 	SubQueryBurst   = 200
 	keyBurst        = 1000
 	keyFloor        = 5
 	subQueryFloor   = 1
 	largestKeyRatio = 1
-	// rescueShare is how much of the ratio of keys is for rescues besides, rescueBurst
-	// how many keys can be saved up for them, and rescueReserve what is left for the
-	// urgent ones.
+	// Rescues have a pool of keys of their own: its ratio is rescueShare times that of
+	// keys, it saves up to rescueBurst keys, and rescueReserve of these are for urgent
+	// ones.
 	rescueShare   = 0.5
 	rescueBurst   = 500
 	rescueReserve = rescueBurst / 2
 	// keyReserve and subQueryReserve are left for hosts that answer nobody.
 	keyReserve      = 400
 	subQueryReserve = 80
-	// loadShare is the part of the ratio of sub-queries that is for hedges and probes
-	// under load; the rest of it is for what happens before many are late. loadBurst is
-	// how many can be saved up, and loadOverdraft by how many probes and hedges away from
-	// stalled hosts can overdraw it.
+	// loadShare is the part of the ratio of sub-queries for hedges and probes under load;
+	// the rest is for hedges made before many are late. The load pool saves up to loadBurst
+	// sub-queries. Probes, and hedges away from stalled hosts, can overdraw it by up to
+	// loadOverdraft.
 	loadShare     = 0.8
 	loadBurst     = 10
 	loadOverdraft = 20
 )
 
-// NewBudget returns a budget of ratio × keys, 0 to 1, over a floor of five
-// keys a second; and of 5 % of the sub-queries (or ratio, when that is more) over
-// a floor of one a second; and half as much of the keys besides for rescues, within
-// the same sub-queries. Under load next to nothing is saved up. A ratio of 0 allows
-// no hedge at all.
+// NewBudget returns a budget that allows ratio × keys, clamped to 0 to 1, and 5 % of the
+// sub-queries, or ratio if that is more. Five keys and one sub-query a second are allowed
+// regardless. Rescues get half as many keys in addition, but from the same sub-queries.
+// Under load next to nothing is saved up. A ratio of 0 allows no hedge at all.
 func NewBudget(ratio float64) *Budget {
 	ratio = min(max(ratio, 0), largestKeyRatio)
 	subQueries := 0.0
@@ -71,7 +70,7 @@ func NewBudget(ratio float64) *Budget {
 	}
 }
 
-// Deposit saves for a plan of first attempts.
+// Deposit adds the shares of a plan of first attempts.
 func (b *Budget) Deposit(keys, subQueries int) {
 	b.keys.Deposit(keys)
 	b.subQueries.Deposit(subQueries)
@@ -79,10 +78,10 @@ func (b *Budget) Deposit(keys, subQueries int) {
 	b.load.Deposit(subQueries)
 }
 
-// Withdraw takes for a hedge, of every pool or of none. A reserve, four fifths of what
-// the pools begin with, is for hosts that answer nobody: the usual stragglers, if there
-// are more of them than the ratio allows, would otherwise leave nothing for the pause
-// that hedging is there for.
+// Withdraw takes a hedge from every pool or from none, and reports whether it could. A
+// reserve of four fifths of the initial tokens is for hosts that answer nobody. Otherwise
+// ordinary stragglers, if there are more than the ratio allows, would leave nothing for the
+// pause of a host.
 func (b *Budget) Withdraw(w Wanted) bool {
 	keysLeft, subQueriesLeft := keyReserve, subQueryReserve
 	if w.Quiet {
@@ -91,11 +90,11 @@ func (b *Budget) Withdraw(w Wanted) bool {
 	return b.take(w, b.keys, keysLeft, subQueriesLeft)
 }
 
-// Rescue takes for a hedge that was refused, of a lookup that runs out of time: it fails
-// without, and those that are merely slow have used up the rest. Half of the pool of keys
-// is for the urgent ones, whose time is nearly over: many that were late a moment before have
-// been answered by then. The sub-queries are of the same pool as those of other hedges, so
-// that rescues are no way around its share; its reserve is theirs, too.
+// Rescue takes a hedge that Withdraw refused, of a lookup that is running out of time: it
+// would fail without, as hedges of attempts that are merely slow have used up the rest.
+// Half of the rescue keys are for urgent ones, whose time is nearly over: many attempts
+// that were late before are answered by then. The sub-queries are from the pool of all
+// hedges, so that rescues keep to its share, and may use its reserve.
 func (b *Budget) Rescue(w Wanted) bool {
 	reserve := rescueReserve
 	if w.Urgent {
@@ -104,31 +103,33 @@ func (b *Budget) Rescue(w Wanted) bool {
 	return b.take(w, b.rescues, reserve, 0)
 }
 
-// take takes from a pool of keys and from that of sub-queries, and under load from its
-// pool as well.
+// take takes a hedge from a pool of keys, from the pool of sub-queries and, under load,
+// from the load pool. keysLeft and subQueriesLeft are the reserves to leave.
 func (b *Budget) take(w Wanted, keys *Pool, keysLeft, subQueriesLeft int) bool {
-	if w.Load && !w.Stalled && !b.load.Withdraw(w.SubQueries) {
-		return false
+	var load withdrawal
+	if w.Load && !w.Stalled {
+		var ok bool
+		if load, ok = b.load.withdraw(w.SubQueries, 0); !ok {
+			return false
+		}
 	}
-	if keys.withdraw(w.Keys, keysLeft) {
-		if b.subQueries.withdraw(w.SubQueries, subQueriesLeft) {
+	if taken, ok := keys.withdraw(w.Keys, keysLeft); ok {
+		if _, ok := b.subQueries.withdraw(w.SubQueries, subQueriesLeft); ok {
 			if w.Load && w.Stalled {
 				b.load.overdraw(w.SubQueries)
 			}
 			return true
 		}
-		keys.refund(w.Keys)
+		keys.refund(taken)
 	}
-	if w.Load && !w.Stalled {
-		b.load.refund(w.SubQueries)
-	}
+	b.load.refund(load)
 	return false
 }
 
-// Probe takes for a sub-query that is to be sent to see how a host is doing, so that hedges
-// and probes together keep to the share, and reports whether it may be sent. Probes go
-// first: under load they may overdraw, and else they are sent in any case, and leave the
-// reserve to hedges. With a ratio of 0 they are all there is.
+// Probe takes a probe from the share that it has in common with hedges, and reports whether
+// it may be sent. Probes have precedence: without load they are always sent, but leave the
+// reserve to hedges, and under load they may overdraw the load pool. With a ratio of 0,
+// which allows no hedges, all are sent.
 func (b *Budget) Probe(load bool) bool {
 	if b.load.limits.Ratio <= 0 {
 		return true
@@ -137,8 +138,10 @@ func (b *Budget) Probe(load bool) bool {
 		b.subQueries.spend(1, subQueryReserve)
 		return true
 	}
-	if !b.load.spend(1, -loadOverdraft) && !b.load.fromFloor(1) {
-		return false
+	if !b.load.spend(1, -loadOverdraft) {
+		if _, ok := b.load.fromFloor(1); !ok {
+			return false
+		}
 	}
 	b.subQueries.overdraw(1)
 	return true

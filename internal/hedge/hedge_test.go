@@ -295,6 +295,34 @@ func TestBudgetOfHedgesTakesBothOrNeither(t *testing.T) {
 	})
 }
 
+// TestARefusedHedgeLeavesAllPoolsAsTheyWere has keys and, under load, the load pool lend from
+// their floors before the sub-queries turn out to be short.
+func TestARefusedHedgeLeavesAllPoolsAsTheyWere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewBudget(0.02)
+		time.Sleep(time.Second)
+		for _, p := range []*Pool{a.keys, a.load} {
+			p.overdraw(100_000) // as far as it goes
+		}
+		a.subQueries.overdraw(100_000)
+		for a.subQueries.Withdraw(1) {
+		}
+		type state struct {
+			saved   float64
+			floorAt int64
+		}
+		of := func() (all []state) {
+			for _, p := range []*Pool{a.keys, a.load} {
+				all = append(all, state{p.Saved(), p.floorAt.Load()})
+			}
+			return all
+		}
+		before := of()
+		assert.False(t, a.Withdraw(Wanted{Keys: 10, SubQueries: 1, Quiet: true, Load: true}))
+		assert.Equal(t, before, of())
+	})
+}
+
 func TestRescuesAreWithinTheShareOfSubQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := NewBudget(0.02)
@@ -310,8 +338,8 @@ func TestRescuesAreWithinTheShareOfSubQueries(t *testing.T) {
 	})
 }
 
-// Under load four fifths of the share are to be had, as they come and less what probes
-// overdraw; what was saved up is left for hosts that answer nobody.
+// Under load four fifths of the share are available, as they come and less what probes
+// overdraw. What was saved up is left for hosts that answer nobody.
 func TestUnderLoadNothingThatWasSavedUpIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := NewBudget(0.02)
@@ -348,8 +376,8 @@ func TestUnderLoadNothingThatWasSavedUpIsTaken(t *testing.T) {
 	})
 }
 
-// Probes and hedges keep to one share together: what probes take, hedges do not have. They
-// leave hedges the reserve, and are sent without it.
+// Probes and hedges together keep to one share: what probes take, hedges do not get. Probes
+// leave the reserve to hedges, and are sent without it.
 func TestProbesAndHedgesShareTheSubQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hedges := func(a *Budget) (n int) {
@@ -382,7 +410,7 @@ func TestUsualStragglersLeaveAReserve(t *testing.T) {
 			}
 			return n
 		}
-		// One more each is from the floor.
+		// One more of each comes from the floor.
 		assert.Equal(t, 11, take(false), "of 500 keys 400 are left")
 		assert.Zero(t, take(false))
 		assert.Equal(t, 39, take(true), "less the ten that the floor lent")

@@ -65,7 +65,7 @@ func TestTheHeaviestConnectionFindsNoRoom(t *testing.T) {
 	require.ErrorAs(t, err, &full)
 	assert.Equal(t, Full, full.Reason)
 	assert.Contains(t, err.Error(), "ask again later")
-	begin(t, light) // for which one of the heavy goes
+	begin(t, light) // a call of the heavy one is evicted for it
 }
 
 func TestWithoutALimitNothingIsRefused(t *testing.T) {
@@ -169,6 +169,18 @@ func TestARequestThatGrowsWhenItIsDecompressed(t *testing.T) {
 	assert.Zero(t, b.Usage().Used)
 }
 
+// TestAnEvictedCallIsNotCompleted has the message of an evicted call be decoded all the same.
+func TestAnEvictedCallIsNotCompleted(t *testing.T) {
+	b := New(4 * CallBytes)
+	p := b.Peer(nil, 0)
+	c := begin(t, p)
+	p.Received(5 * CallBytes)
+	require.True(t, gone(c))
+	assert.Equal(t, &Error{Full}, c.Complete(100, CallBytes), "what nobody counts must not go on")
+	c.End()
+	assert.Zero(t, b.Usage().Used)
+}
+
 func TestWhatAMessageMayTakeIsTakenAhead(t *testing.T) {
 	b := New(6 * CallBytes)
 	p := b.Peer(nil, 0)
@@ -262,7 +274,7 @@ func TestForAConnectionThatIsGoneNothingIsTaken(t *testing.T) {
 	assert.Zero(t, b.Usage().Used)
 }
 
-// Whoever ends calls for which little has come lowers nothing of what counts for others.
+// Ending calls for which little has come does not lower what counts for others.
 func TestWhatHasComeCountsUntilItIsKnownToBeGone(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, p *Peer){
 		"calls that end": func(t *testing.T, p *Peer) { begin(t, p).End() },

@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// Peer is a connection and what its calls hold. Its methods are safe for concurrent
-// use. Once it is closed nothing can be taken for it. A nil Peer holds nothing.
+// Peer is a connection and what its calls hold. Its methods are safe for concurrent use. Once it
+// is closed, nothing can be reserved for it. A nil Peer holds nothing.
 type Peer struct {
 	budget *Budget
 	close  func()
-	// most is how many bytes may be held for one call that is being received; 0 for any.
+	// most is how many bytes may be held for one call that is being received; 0 for any number.
 	most int64
 
-	// The rest is behind the mutex of the budget.
+	// The fields below are guarded by the mutex of the budget.
 	closed bool
-	// used is all that the connection holds, in bytes. Of that, received came for
-	// calls that are being received: nobody can tell for which.
+	// used is all that the connection holds, in bytes. received is the part of it that has
+	// arrived for incomplete requests; which part is for which of them is unknown.
 	used, received int64
 	receiving      list[Call]
 	answers        list[Answer]
 
-	// pending is the length of receiving; it changes behind the mutex.
+	// pending is the length of receiving. It changes only under the mutex, but is read without.
 	pending atomic.Int32
 }
 
-// Peer returns a new connection. It is closed by close when an answer that nobody
-// reads has to go; close may be called more than once, from any goroutine. It is nil
-// where single answers can be given up. most is how many bytes may be held for one call
-// that is being received, its message and what may come ahead of its reader; 0 for any number.
+// Peer adds a connection to the budget. close closes it when an answer that nobody reads is
+// evicted; it may be called more than once, from any goroutine. It is nil where single answers
+// are aborted instead. most is how many bytes may be held for one call that is being received,
+// its message and what may come ahead of its reader; 0 for any number.
 func (b *Budget) Peer(close func(), most int64) *Peer {
 	p := &Peer{budget: b, close: close, most: most}
 	b.mu.Lock()
@@ -37,7 +37,7 @@ func (b *Budget) Peer(close func(), most int64) *Peer {
 	return p
 }
 
-// Close gives back all that the connection holds.
+// Close removes the connection and releases all that it holds.
 func (p *Peer) Close() {
 	if p == nil {
 		return
@@ -47,7 +47,7 @@ func (p *Peer) Close() {
 	p.end()
 }
 
-// end closes the connection. The mutex is held.
+// end is Close. The mutex is held.
 func (p *Peer) end() {
 	if p.closed {
 		return
@@ -55,7 +55,7 @@ func (p *Peer) end() {
 	p.closed = true
 	p.budget.used -= p.used
 	delete(p.budget.peers, p)
-	// The reader of a request that is incomplete learns of it from its connection.
+	// The reader of an incomplete request learns of it from its connection.
 	p.receiving, p.answers = list[Call]{}, list[Answer]{}
 }
 
@@ -65,9 +65,9 @@ func (p *Peer) take(bytes int64) {
 	p.budget.used += bytes
 }
 
-// Received counts bytes that have come from the peer while some of its requests are
-// incomplete, and takes memory for them: the newest requests of the heaviest connection
-// go for it, which may be this one.
+// Received counts bytes that have come from the peer, while some of its requests are incomplete.
+// As they are in memory already, room is made for them: by evicting from the heaviest
+// connections, which may include this one.
 func (p *Peer) Received(bytes int) {
 	if p == nil || p.pending.Load() == 0 {
 		return
@@ -91,8 +91,8 @@ func (p *Peer) Received(bytes int) {
 	}
 }
 
-// evict ends the newest request that is being received, or, if all have come, the
-// connection, whose answers nobody reads. The mutex is held.
+// evict evicts the newest request that is being received or, if all are complete, the newest
+// answer. The mutex is held.
 func (p *Peer) evict(why Reason, after *actions) {
 	if c := p.receiving.newest; c != nil {
 		c.evict(why, after)
@@ -103,27 +103,27 @@ func (p *Peer) evict(why Reason, after *actions) {
 	}
 }
 
-// Call is a request on its way and its answer. Its methods are safe for concurrent
-// use. A nil Call holds nothing.
+// Call is a request on its way and its answer. Its methods are safe for concurrent use. A nil
+// Call holds nothing.
 type Call struct {
 	peer  *Peer
 	began time.Time
 	gone  chan struct{}
-	// interrupt ends the receiving; nil for nothing.
+	// interrupt ends the receiving; may be nil.
 	interrupt func()
 
-	// The rest is behind the mutex of the budget.
+	// The fields below are guarded by the mutex of the budget.
 	links[Call]
 	used    int64
-	message int64 // of used, what is taken for the message
+	message int64 // the part of used that is for the message
 	waiting bool  // for the rest of the message
 	evicted *Error
 }
 
-// Begin takes the bytes of a call of which the headers have come. The error is an
-// *Error: the budget is spent, and no connection holds more than this one. End must be
-// called. When the call has to go before its request has come whole, interrupt is called
-// once, unless it is nil, from any goroutine.
+// Begin reserves CallBytes for a call whose headers have come. The error is an *Error: the budget
+// is spent and no connection holds more than this one, or the connection is closed. End must be
+// called. If the call is evicted before its request is complete, interrupt is called once, unless
+// it is nil, from any goroutine.
 func (p *Peer) Begin(interrupt func()) (*Call, error) {
 	if p == nil {
 		return nil, nil
@@ -151,8 +151,8 @@ func (p *Peer) Begin(interrupt func()) (*Call, error) {
 // node returns the links of a call in the list of its peer.
 func (c *Call) node() *links[Call] { return &c.links }
 
-// Gone is closed when the call has to go before its request has come whole; Err then
-// says why. It never is for a nil Call.
+// Gone is closed when the call is evicted before its request is complete; Err then says why. For
+// a nil Call it is nil, which is never closed.
 func (c *Call) Gone() <-chan struct{} {
 	if c == nil {
 		return nil
@@ -160,7 +160,7 @@ func (c *Call) Gone() <-chan struct{} {
 	return c.gone
 }
 
-// Err returns why the call has to go, nil if it has not. It is an *Error.
+// Err returns why the call was evicted, as an *Error; nil if it was not.
 func (c *Call) Err() error {
 	if c == nil {
 		return nil
@@ -180,10 +180,10 @@ func (c *Call) Received(bytes int) {
 	}
 }
 
-// Expect has the call receive its message, or another one if the last has come: that one
-// gives its bytes back, and the time of the new one begins. It takes bytes that the message
-// needs besides those that come, in place of those that an earlier Expect took for it, until
-// Complete says how many it needs for good. The error is Err, or that of Grow.
+// Expect reserves bytes that the message will need besides those that come, in place of those
+// that an earlier Expect reserved for it, until Complete says how many it needs for good. If the
+// last message is complete, another one begins: the bytes of the last are released, and the time
+// of the new one begins. The error is that of Err or of Grow.
 func (c *Call) Expect(bytes int) error {
 	if c == nil {
 		return nil
@@ -204,7 +204,7 @@ func (c *Call) Expect(bytes int) error {
 	return c.hold(int64(bytes), &after)
 }
 
-// hold takes bytes for the message in place of those that are taken for it. The mutex is held.
+// hold reserves bytes for the message in place of those reserved for it. The mutex is held.
 func (c *Call) hold(bytes int64, after *actions) error {
 	c.used -= c.message
 	if !c.peer.closed {
@@ -218,9 +218,9 @@ func (c *Call) hold(bytes int64, after *actions) error {
 	return err
 }
 
-// Complete notes that the message has come whole, of at least wire of the bytes that were
-// received, and takes so many bytes for it until the call ends, or expects another. The error
-// is that of Grow.
+// Complete notes that the message is complete and that at least wire of the received bytes are of
+// it. It reserves bytes for it until the call ends or expects another. The error is that of Err or of
+// Grow.
 func (c *Call) Complete(wire, bytes int) error {
 	if c == nil {
 		return nil
@@ -229,16 +229,19 @@ func (c *Call) Complete(wire, bytes int) error {
 	defer after.run()
 	c.peer.budget.mu.Lock()
 	defer c.peer.budget.mu.Unlock()
-	if !c.waiting {
+	switch {
+	case c.evicted != nil:
+		return c.evicted
+	case !c.waiting:
 		return nil
 	}
 	c.peer.arrived(c, int64(wire))
 	return c.hold(int64(bytes), &after)
 }
 
-// Grow takes bytes that the call needs until it ends, such as the rows that it is
-// answered with. The error is an *Error, as that of Begin. One call alone may take any
-// amount, or it could never be answered.
+// Grow reserves bytes that the call needs until it ends, such as the rows of its answer. The
+// error is an *Error, as that of Begin. A call that is alone may take any amount, or it could
+// never be answered.
 func (c *Call) Grow(bytes int) error {
 	if c == nil {
 		return nil
@@ -270,7 +273,7 @@ func (c *Call) grow(bytes int64, after *actions) error {
 	return nil
 }
 
-// End gives back all that the call holds but answers that are not sent.
+// End releases all that the call holds, except answers that are not sent yet.
 func (c *Call) End() {
 	if c == nil {
 		return
@@ -299,11 +302,11 @@ func (c *Call) evict(why Reason, after *actions) {
 	after.add(c.interrupt)
 }
 
-// arrived takes a call out of those being received, and so many bytes out of what has
-// come for them. Of a call that ends before its message has come nobody can tell what came for
-// it, and it may be nothing: a peer that ended many of those would otherwise lower what counts
-// for the others. So all that has come counts on, up to what may be held for those that are
-// left. The mutex is held.
+// arrived removes a call from those being received, and so many bytes from what has come for
+// them. If the call ends before its message is complete, nobody knows how much came for it, and
+// it may be nothing: a peer could otherwise lower what counts for its other calls by ending many.
+// So all that has come still counts, up to what may be held for the calls that are left. The
+// mutex is held.
 func (p *Peer) arrived(c *Call, bytes int64) {
 	c.waiting = false
 	if p.closed {

@@ -1,6 +1,6 @@
-// Package partition defines the nouns that every stage of a lookup shares: the key of
-// one partition or of some of its rows, the rows read, and the result of asking for them.
-// It decides nothing but what these words mean.
+// Package partition defines the types that every stage of a lookup shares: the key of a partition
+// or of some of its rows, the rows read, and the result of each key. It also decides which keys can
+// share a statement.
 package partition
 
 import (
@@ -13,34 +13,35 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// MaxKeyBytes is the largest serialized partition key that Cassandra accepts,
-// in bytes (an unsigned 16-bit length in its storage format).
+// MaxKeyBytes is the largest serialized partition key that Cassandra accepts, and the largest
+// clustering value, in bytes (an unsigned 16-bit length in its storage format).
 const MaxKeyBytes = 65535
 
-// Errors of NewKey and Key.Rows. They say which rule of Cassandra the key breaks.
+// Errors of NewKey, NewRowKey and Key.Behind. Each means a rule of Cassandra that the key breaks.
 var (
 	// ErrEmptyKey means a single-column partition key of zero bytes, which
 	// Cassandra refuses ("Key may not be empty").
 	ErrEmptyKey = errors.New("a partition key may not be empty")
-	// ErrKeyTooLong means a key whose serialized form exceeds MaxKeyBytes.
+	// ErrKeyTooLong means that the serialized partition key or a clustering value exceeds
+	// MaxKeyBytes.
 	ErrKeyTooLong = fmt.Errorf("a key may not exceed %d bytes", MaxKeyBytes)
 	// ErrNullKey means that a component of the key is null.
 	ErrNullKey = errors.New("a component of a key may not be null")
 )
 
-// Key says which rows are asked for: those of one partition, or those of it that begin with
-// some clustering values. It has the CQL-serialized value of each column of the partition
-// key, and of as many clustering columns as it names, in key order. The zero Key is invalid;
-// build one with NewKey. A Key shares the slices it was built from and must not be modified.
+// Key identifies the rows to read: all rows of a partition, or those that begin with some
+// clustering values. It holds the CQL-serialized value of each partition key column, and of each
+// clustering column that it names, in key order. The zero Key is invalid; build one with NewKey or
+// NewRowKey. A Key shares the slices it was built from, which must not be modified.
 type Key struct {
 	components [][]byte
 	routing    []byte
-	// cursor are the values of all clustering columns behind those that the key names, in the
-	// row behind which it begins; nil for the first row.
+	// cursor identifies the row after which the key begins: its values of all clustering columns
+	// that the key does not name. It is nil for a key that begins with its first row.
 	cursor [][]byte
-	// clustering are the clustering values, each behind its length, which tells apart what
-	// is asked of one partition. Those of a cursor follow, and how many they are: no key
-	// without one has a byte more than its values.
+	// clustering encodes the clustering values, each preceded by its length, to distinguish keys of
+	// one partition. The values of a cursor and their number, one byte, follow. Without a cursor
+	// nothing follows, so the two forms never collide.
 	clustering []byte
 }
 
@@ -83,9 +84,9 @@ func NewKey(components ...[]byte) (Key, error) {
 	return Key{components: components, routing: routing}, nil
 }
 
-// NewRowKey builds a key from values of which the first are those of the partition key, as
-// many as NewKey would take, and the others clustering values: the rows that begin with them.
-// Without others it is NewKey.
+// NewRowKey builds a key from serialized values in key order. The first partitionKey of them form
+// the partition key, as in NewKey; the others are clustering values with which the rows begin.
+// There may be none. It returns the same errors as NewKey.
 func NewRowKey(partitionKey int, components ...[]byte) (Key, error) {
 	if len(components) <= partitionKey {
 		return NewKey(components...)
@@ -99,7 +100,8 @@ func NewRowKey(partitionKey int, components ...[]byte) (Key, error) {
 	return k, err
 }
 
-// appendClustering appends clustering values, each behind its length.
+// appendClustering appends clustering values, each preceded by its length. It returns ErrNullKey or
+// ErrKeyTooLong.
 func appendClustering(dst []byte, values [][]byte) ([]byte, error) {
 	n := 1
 	for _, c := range values {
@@ -118,10 +120,9 @@ func appendClustering(dst []byte, values [][]byte) ([]byte, error) {
 	return dst, nil
 }
 
-// Behind returns the key of the rows that k asks for and that come after one of them, in the
-// order in which they are read. Of that row it takes the serialized values of all clustering
-// columns behind those that k names, which are at least one. It returns ErrNullKey or
-// ErrKeyTooLong.
+// Behind returns the key of the rows of k that come after one of them in reading order. The cursor
+// holds that row's serialized values of all clustering columns that k does not name, at least one.
+// It returns ErrNullKey or ErrKeyTooLong.
 func (k Key) Behind(cursor [][]byte) (Key, error) {
 	clustering, err := appendClustering(slices.Clip(k.clustering), cursor)
 	if err != nil {
@@ -131,11 +132,11 @@ func (k Key) Behind(cursor [][]byte) (Key, error) {
 	return k, nil
 }
 
-// Cursor returns the values that Behind took; nil for a key that begins with its first row. The
-// caller must not modify them.
+// Cursor returns the values that were passed to Behind, or nil for a key that begins with its first
+// row. The caller must not modify them.
 func (k Key) Cursor() [][]byte { return k.cursor }
 
-// clusteringHeader is the length before each value of Key.clustering, in bytes.
+// clusteringHeader is the size of the length before each value in Key.clustering, in bytes.
 const clusteringHeader = 2
 
 // Components returns the serialized value of each partition key column, and of each
@@ -148,10 +149,11 @@ func (k Key) Components() [][]byte { return k.components }
 // must not modify it.
 func (k Key) Routing() []byte { return k.routing }
 
-// ID tells apart what keys of one table ask for. It is comparable.
+// ID identifies what a key of one table asks for. It is comparable.
 type ID struct{ partition, rows string }
 
-// ID returns what is equal for equal keys alone. It refers to the bytes of the key.
+// ID returns the identity of k: two keys are equal exactly when their IDs are. It refers to the
+// bytes of the key.
 func (k Key) ID() ID { return ID{inPlace(k.routing), inPlace(k.clustering)} }
 
 // Row is one row of a partition: the cells of the columns that were asked for,
@@ -159,28 +161,29 @@ func (k Key) ID() ID { return ID{inPlace(k.routing), inPlace(k.clustering)} }
 // cell is null; a cell of length zero is an empty value.
 type Row [][]byte
 
-// Level is a consistency level in CQL's words and upper case, such as LOCAL_ONE. Which levels
-// there are is said by the configuration and by the reader, which refuse any other.
+// Level is a consistency level by its CQL name in upper case, such as LOCAL_ONE. The configuration
+// and the reader define which levels exist, and refuse any other.
 type Level string
 
-// OwnData is no level of CQL: a host answers with what it has on its own disk, or not at all.
-// Each row then has, after its cells, two for each of its Versioned columns in order: when it
-// was written in microseconds (a bigint), and the seconds until it expires (an int, null for
-// never). A null cell has null for both.
+// OwnData is not a level of CQL: a host answers with what it has on its own disk, or not at all.
+// After its cells, each row then has two cells for each of its Versioned columns, in order: the
+// write time in microseconds (a bigint), and the seconds until expiry (an int, null for never).
+// Both are null for a null cell.
 const OwnData Level = "OWN_DATA"
 
-// LevelOf returns the level of that name, in any case.
+// LevelOf returns the level with the given name, in any case.
 func LevelOf(name string) Level { return Level(strings.ToUpper(name)) }
 
-// OneReplica reports whether one replica's answer is enough: a read at such a level says
-// nothing of a write that has just been made.
+// OneReplica reports whether the answer of one replica is enough. A read at such a level may miss a
+// write that has just been made.
 func (l Level) OneReplica() bool { return l == "ONE" || l == "LOCAL_ONE" || l == "NODE_LOCAL" }
 
-// Required returns how many of so many replicas of a key, all in the local datacenter, must be
-// alive for the level, as far as those alone tell; 1 for levels that count replicas elsewhere.
+// Required returns how many of a key's replicas in the local datacenter, of which there are the
+// given number, must be alive for the level. It returns 1 for levels that also count replicas
+// elsewhere, except for ALL.
 func (l Level) Required(replicas int) int {
 	switch l {
-	case "LOCAL_QUORUM", "LOCAL_SERIAL":
+	case "LOCAL_QUORUM", "LOCAL_SERIAL", "EACH_QUORUM":
 		return replicas/2 + 1
 	case "ALL":
 		return replicas
@@ -189,8 +192,8 @@ func (l Level) Required(replicas int) int {
 	return 1
 }
 
-// Versioned returns those columns of which a read of OwnData tells when they were written: all
-// that are not part of a key.
+// Versioned returns the columns whose write time and expiry a read at OwnData returns: the regular
+// ones.
 func Versioned(columns []schema.Column) []schema.Column {
 	var out []schema.Column
 	for _, c := range columns {
@@ -207,37 +210,35 @@ type Query struct {
 	Table *schema.Table
 	// Columns are the columns to return, in the order of the cells of a row.
 	Columns []schema.Column
-	// Readable are the columns that may be read of the table. A Reader may read them
-	// all and leave out those that were not asked for, so that it has few statements;
-	// nil means all of Table.
+	// Readable are the columns of Table that may be read; nil means all. To need few statements, a
+	// Reader may read them all and leave out those that were not asked for.
 	Readable []schema.Column
-	// Consistency is the consistency level of every sub-query. NODE_LOCAL is a wish: a Reader
+	// Consistency is the consistency level of every sub-query. NODE_LOCAL is a preference: a Reader
 	// reads at LOCAL_ONE where it is not safe.
 	Consistency Level
-	// Limit is the most rows to return of one partition; at least 1.
+	// Limit is the maximum number of rows to return for one key; at least 1.
 	Limit int
-	// Strict makes a partition with more than Limit rows TooLarge; otherwise its
-	// rows after the first Limit are left out, as the client asked.
+	// Strict makes a key with more than Limit rows TooLarge. Otherwise the rows after the first
+	// Limit are left out, as the client asked.
 	Strict bool
-	// Paged tells of rows that are left out by Result.More, and leaves rows out as well that
-	// would exceed MaxBytes. It is never set with Strict.
+	// Paged sets Result.More when rows are left out, and also leaves out rows that would exceed
+	// MaxBytes. It is never set with Strict.
 	Paged bool
 	// Slice restricts which rows are read of every key, and their order; nil reads all of
 	// them in clustering order.
 	Slice *Slice
-	// Shape tells apart queries of one table whose keys cost differently: how many
-	// clustering columns they name at least, and the Slice but for its values. It is empty
+	// Shape distinguishes queries of one table whose keys differ in cost: it is the minimum number
+	// of clustering columns that the keys name, with the Slice except for its values. It is empty
 	// for whole partitions.
 	Shape string
-	// MaxBytes is the most bytes of cells to return of one sub-query; a key whose
-	// rows would exceed it is TooLarge. Cells of other columns do not count.
+	// MaxBytes is the maximum number of bytes of cells that one sub-query returns; a key whose rows
+	// would exceed it is TooLarge. Columns that were not asked for do not count.
 	MaxBytes int
 	// Alone keeps sub-queries from sharing a statement with those of other lookups.
 	Alone bool
 }
 
-// Status says what became of one asked key. Every asked key ends with exactly
-// one.
+// Status is the outcome of one requested key. Every requested key ends with exactly one.
 type Status uint8
 
 // The statuses of a key. The zero value is Pending, which never leaves the
@@ -278,37 +279,37 @@ func (s Status) String() string {
 	return fmt.Sprintf("STATUS(%d)", uint8(s))
 }
 
-// Answered reports whether a replica has said what the key holds, so that
-// asking again would not tell more.
+// Answered reports whether a replica has said what the key holds, so that asking again would add
+// nothing.
 func (s Status) Answered() bool { return s == Found || s == NotFound }
 
-// Result is what became of one key.
+// Result is the outcome of one key.
 type Result struct {
-	// Status is what became of the key.
+	// Status is the outcome.
 	Status Status
-	// More is set when there are rows behind the last of Rows; only with Query.Paged.
+	// More is set when further rows follow the last of Rows; only with Query.Paged.
 	More bool
 	// Rows are the rows of the partition, in clustering order; empty unless
 	// Status is Found.
 	Rows []Row
 	// Bytes is the size of the cells in Rows, in bytes.
 	Bytes int
-	// NextPageToken names the page behind Rows; empty unless More is set, and where nobody
-	// has made it yet.
+	// NextPageToken identifies the page after Rows. It is empty unless More is set and the token
+	// has been made.
 	NextPageToken string
-	// Reason says in one word why the key was not answered; None when Status is Found or
-	// NotFound. See Unanswered.
+	// Reason is why the key was not answered; None when Status is Found or NotFound. See
+	// Unanswered.
 	Reason reasons.Reason
-	// Err says the same in a text that holds no key, address or secret, and may be shown
+	// Err describes the reason in a text that contains no key, address or secret and may be shown
 	// to clients; nil when Status is Found or NotFound.
 	Err error
 }
 
-// sliceBytes is what leads to a row, and to each cell of it.
+// sliceBytes is the size of a slice header: each row and each cell has one.
 const sliceBytes = 24
 
-// Memory returns how many bytes the rows take in memory: Bytes, and what leads to them. A row of
-// nulls has no Bytes.
+// Memory returns how many bytes the rows occupy: Bytes and the slice headers. Rows of nulls have no
+// Bytes and yet occupy memory.
 func (r *Result) Memory() int {
 	if len(r.Rows) == 0 {
 		return r.Bytes
@@ -316,8 +317,8 @@ func (r *Result) Memory() int {
 	return r.Bytes + sliceBytes*len(r.Rows)*(1+len(r.Rows[0]))
 }
 
-// statusOf is the status of a key by the reason for which it is not answered; Pending for
-// reasons that are of requests alone.
+// statusOf is the status of a key by the reason why it is not answered; Pending for reasons that
+// only whole requests have.
 var statusOf = [...]Status{
 	reasons.SoftDeadline:      TimedOut,
 	reasons.Deadline:          TimedOut,
@@ -347,8 +348,8 @@ var statusOf = [...]Status{
 	reasons.Internal:          Failed,
 }
 
-// StatusOf returns the status of a key that is not answered for a reason; Pending for a reason
-// that no key has.
+// StatusOf returns the status of a key that is not answered for the given reason, or Pending if no
+// key can have that reason.
 func StatusOf(why reasons.Reason) Status {
 	if int(why) < len(statusOf) {
 		return statusOf[why]
@@ -356,10 +357,10 @@ func StatusOf(why reasons.Reason) Status {
 	return Pending
 }
 
-// Unanswered returns the result of a key that is not answered, with the status that follows
-// from the reason. Every such result is made by it, so that none is without a reason or has one
-// that belies its status. A reason that no key has is a mistake in this program, and makes
-// the key Failed for Internal.
+// Unanswered returns the result of a key that is not answered, with the status that follows from
+// the reason. All such results are made here, so that none lacks a reason or has one that
+// contradicts its status. A reason that no key can have is a bug of this program, and makes the key
+// Failed with reason Internal.
 func Unanswered(why reasons.Reason, err error) Result {
 	status := StatusOf(why)
 	if status == Pending {

@@ -47,3 +47,13 @@ func TestStatusNamesAreTheContract(t *testing.T) {
 	assert.Equal(t, []string{"FOUND", "NOT_FOUND", "TIMED_OUT", "UNAVAILABLE", "SHED", "TOO_LARGE", "FAILED"}, names)
 	assert.Equal(t, "STATUS(99)", partition.Status(99).String())
 }
+
+func TestHowManyReplicasALevelRequires(t *testing.T) {
+	for level, of := range map[partition.Level][2]int{ // of 3 and of 5 local replicas
+		"LOCAL_ONE": {1, 1}, "NODE_LOCAL": {1, 1}, "LOCAL_QUORUM": {2, 3}, "LOCAL_SERIAL": {2, 3}, "EACH_QUORUM": {2, 3},
+		"ALL": {3, 5}, "QUORUM": {1, 1}, "TWO": {1, 1}, "SERIAL": {1, 1}, partition.OwnData: {1, 1},
+	} {
+		assert.Equal(t, of[0], level.Required(3), level)
+		assert.Equal(t, of[1], level.Required(5), level)
+	}
+}

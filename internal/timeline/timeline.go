@@ -1,6 +1,6 @@
-// Package timeline decides what a terminal of a given width shows of a lookup: its
-// hosts, the groups of its plan with their keys, and a line for each sub-query on a
-// common scale of time.
+// Package timeline decides what a terminal of a given width shows of a lookup: its hosts,
+// the groups of its plan with their keys, and a line for each sub-query on a common time
+// scale.
 package timeline
 
 import (
@@ -13,30 +13,29 @@ import (
 	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
-// Lookup is what there is to draw. Hosts are named by their addresses, keys by
-// their positions in Keys.
+// Lookup is what to draw. It refers to hosts by address, and to keys by position in Keys.
 type Lookup struct {
-	// Keys are the keys that were asked.
+	// Keys are the keys that were asked for.
 	Keys []Key
 	// Groups are the sub-queries of the plan.
 	Groups []Group
 	// Hosts are the replicas of the keys.
 	Hosts []Host
-	// Stressed is set when so much was late that it was taken for load.
+	// Stressed is set when so much was late that the cause was taken to be load.
 	Stressed bool
-	// Fallback is why no replicas were asked for their own data although the table is set up
-	// for it, in one word; empty otherwise.
+	// Fallback is why no replicas were asked for their own data although the table is
+	// configured for it, in one word; empty otherwise.
 	Fallback string
-	// GroupSize is how many keys a group may have; 0 for what the planner chooses.
-	// StatementCost and KeyCost are what it rests on; 0 for not known.
+	// GroupSize is how many keys a group may have; 0 if the planner chooses. StatementCost
+	// and KeyCost are the reasons for it; 0 if they are not known.
 	GroupSize              int
 	StatementCost, KeyCost time.Duration
-	// Attempts are the sub-queries in the order they were sent; nil for a lookup
-	// that was only planned.
+	// Attempts are the sub-queries in the order they were sent; nil for a lookup that was
+	// only planned.
 	Attempts []Attempt
 	// Elapsed is how long the lookup took.
 	Elapsed time.Duration
-	// Deadline and SoftDeadline are from the start of the lookup; 0 for none.
+	// Deadline and SoftDeadline are relative to the start of the lookup; 0 for none.
 	Deadline, SoftDeadline time.Duration
 }
 
@@ -48,27 +47,27 @@ type Key struct {
 	Token int64
 	// Replicas are the addresses of its replicas, in ring order.
 	Replicas []string
-	// Group is the index of the group that asks it; -1 for none: it was shed, no
-	// replica can be asked, or an attempt that another lookup made has its position.
+	// Group is the index of the group that asks for it; -1 for none: it was shed, no replica
+	// can be asked, or another lookup was reading it.
 	Group int
-	// Groups are all groups that ask it; nil for Group alone.
+	// Groups are all groups that ask for it; nil for Group alone.
 	Groups []int
-	// Compared is what its replicas told together, in one word; empty when they were not
+	// Compared is the outcome of comparing its replicas, in one word; empty if they were not
 	// asked for their own data.
 	Compared string
 }
 
 // Group is one sub-query of a plan.
 type Group struct {
-	// Host is the address of whom it asks.
+	// Host is the address of the host that it asks.
 	Host string
 }
 
 // Host is a replica of some key.
 type Host struct {
-	// Addr, DC and Rack are where it is.
+	// Addr, DC and Rack say where it is.
 	Addr, DC, Rack string
-	// Avoided is why it was avoided, in one word; empty when it was not.
+	// Avoided is why it was avoided, in one word; empty if it was not.
 	Avoided string
 }
 
@@ -76,36 +75,37 @@ type Host struct {
 type Attempt struct {
 	// Host is the address that was asked; empty for an attempt of another lookup.
 	Host string
-	// Kind is first, hedge, failover, reread or, by another lookup, coalesced.
+	// Kind is first, hedge, failover, reread or, for an attempt of another lookup,
+	// coalesced.
 	Kind string
 	// Keys are the positions of its keys.
 	Keys []int
-	// Start and End are from the start of the lookup.
+	// Start and End are relative to the start of the lookup.
 	Start, End time.Duration
-	// HedgeAfter is after what time from Start it was late; negative for never.
+	// HedgeAfter is how long after Start it was late; negative for never.
 	HedgeAfter time.Duration
 	// Outcome is won, lost, failed, cancelled or pending.
 	Outcome string
-	// Err is why it failed, and NotHedged why it was not hedged although it was
-	// late, in one word each; empty when they do not apply.
+	// Err is why it failed, and NotHedged why it was late but not hedged, in one word each;
+	// empty if they do not apply.
 	Err, NotHedged string
-	// StatementKeys is how many keys the statement had that it shared with other lookups; 0
-	// when the statement was its own.
+	// StatementKeys is how many keys were in the statement that it shared with other
+	// lookups; 0 if it shared none.
 	StatementKeys int
 }
 
-// Options are how to draw.
+// Options say how to draw.
 type Options struct {
-	// Width is that of the terminal in columns; below 60 counts as 60.
+	// Width is the width of the terminal in columns; less than 60 counts as 60.
 	Width int
-	// Colour paints outcomes and marks by ANSI escape sequences.
+	// Colour enables colours for outcomes and marks, as ANSI escape sequences.
 	Colour bool
 }
 
-// leastWidth is below which nothing fits side by side.
+// leastWidth is the width below which nothing fits side by side.
 const leastWidth = 60
 
-// Draw writes the drawing of a lookup. Its error is that of w.
+// Draw writes the drawing of a lookup. It returns the error of w.
 func Draw(w io.Writer, l *Lookup, o Options) error {
 	d := &drawing{lookup: l, width: max(o.Width, leastWidth), colour: o.Colour, letters: make(map[string]string)}
 	d.name()
@@ -118,19 +118,19 @@ func Draw(w io.Writer, l *Lookup, o Options) error {
 	return err
 }
 
-// drawing is a drawing on its way.
+// drawing is a drawing in progress.
 type drawing struct {
 	lookup *Lookup
 	width  int
 	colour bool
 	out    strings.Builder
-	// list is every host by address, and letters the short name of each: the same
-	// address thirty times leaves no room for anything else.
+	// list is every host by address. letters is the short name of each: repeating an address
+	// thirty times would leave no room for anything else.
 	list    []Host
 	letters map[string]string
 }
 
-// line writes a line without the white space at its end.
+// line writes a line without trailing spaces.
 func (d *drawing) line(text string) {
 	d.out.WriteString(strings.TrimRight(text, " "))
 	d.out.WriteByte('\n')
@@ -140,7 +140,7 @@ func (d *drawing) line(text string) {
 func (d *drawing) name() {
 	d.list = slices.Clone(d.lookup.Hosts)
 	for _, a := range d.lookup.Attempts {
-		if !slices.ContainsFunc(d.list, func(h Host) bool { return h.Addr == a.Host }) {
+		if a.Host != "" && !slices.ContainsFunc(d.list, func(h Host) bool { return h.Addr == a.Host }) { // else it is of another lookup
 			d.list = append(d.list, Host{Addr: a.Host})
 		}
 	}
@@ -150,7 +150,7 @@ func (d *drawing) name() {
 	}
 }
 
-// byAddress puts 10.0.0.9 before 10.0.0.10.
+// byAddress sorts 10.0.0.9 before 10.0.0.10.
 func byAddress(a, b string) int {
 	if len(a) != len(b) {
 		return len(a) - len(b)
@@ -166,7 +166,7 @@ func letter(i int) string {
 	return letter(i/26-1) + letter(i%26)
 }
 
-// hosts lists the hosts, with those that were avoided and why.
+// hosts lists the hosts, and why some were avoided.
 func (d *drawing) hosts() {
 	dcs := make(map[string]bool)
 	address, rack := 0, 0
@@ -266,7 +266,7 @@ func (d *drawing) groups() {
 	}
 }
 
-// replicas names those of a key, and says what they told together.
+// replicas names the replicas of a key, and the outcome of comparing them.
 func (d *drawing) replicas(k *Key) string {
 	if k.Compared == "" {
 		return d.short(k.Replicas)

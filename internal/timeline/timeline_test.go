@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -39,8 +40,9 @@ func replicas(hosts ...int) []string {
 	return out
 }
 
-// trouble is a lookup that met all there is: a hedge that won, one that was
-// cancelled, a fail-over, one that was denied, and one that never ended.
+// trouble returns a lookup with all that can happen: a hedge that won, a
+// cancelled attempt, a fail-over, a denied hedge, and an attempt that never
+// ended.
 func trouble() *Lookup {
 	l := &Lookup{
 		Hosts:    six,
@@ -171,6 +173,7 @@ func TestReadsOfOtherLookupsAreNamed(t *testing.T) {
 	assert.Contains(t, out.String(), "1 key read by another lookup at the same time\n    theirs")
 	assert.Regexp(t, `(?m)^coalesced +1 `, out.String())
 	assert.NotContains(t, out.String(), "nobody")
+	assert.Regexp(t, `(?m)^ *A +`+regexp.QuoteMeta(six[0].Addr), out.String(), "the attempt of another lookup has no host")
 }
 
 func TestAQuorumOfReplicasIsDrawn(t *testing.T) {
