@@ -474,6 +474,52 @@ func TestAStreamHoldsNoPermitForItsReader(t *testing.T) {
 	assert.Greater(t, s.memory.Usage().Used, int64(readers*keys*2<<10), "what is not sent is counted")
 }
 
+// paced answers the keys of a stream, each when the one before has been received, but the last
+// two at once.
+type paced struct {
+	*fake
+	answer   partition.Result
+	received chan struct{}
+}
+
+func (p paced) Stream(ctx context.Context, req *lookup.Request, emit func(int, partition.Result) error) (lookup.Stats, error) {
+	for i := range req.Keys {
+		if 0 < i && i < len(req.Keys)-2 {
+			<-p.received
+		}
+		if err := emit(i, p.answer); err != nil {
+			return lookup.Stats{}, err
+		}
+	}
+	return lookup.Stats{}, nil
+}
+
+// TestWhatAStreamHasSentTakesNoMemory has a reader receive all answers but the last three.
+func TestWhatAStreamHasSentTakesNoMemory(t *testing.T) {
+	const keys = 8
+	row := partition.Row{[]byte("a"), bytes.Repeat([]byte("x"), mebibyte), nil}
+	p := paced{fake: &fake{tables: []*lookup.Table{products(t)}}, received: make(chan struct{}),
+		answer: partition.Result{Status: partition.Found, Rows: []partition.Row{row}, Bytes: mebibyte}}
+	s := start(t, both(Limits{}), Deps{Memory: memory.New(64 * mebibyte), Lookup: p})
+	in := &qosproxyv1.StreamBatchGetRequest{Keyspace: "ks", Table: "products"}
+	for range keys {
+		in.Keys = append(in.Keys, key(text("a")))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	stream, err := qosproxyv1.NewQosProxyClient(dial(t, s.Addr("grpc").String())).StreamBatchGet(ctx, in)
+	require.NoError(t, err)
+	_, err = stream.Recv() // the header
+	require.NoError(t, err)
+	for range keys - 3 {
+		_, err = stream.Recv()
+		require.NoError(t, err)
+		p.received <- struct{}{}
+	}
+	require.Eventually(t, func() bool { return s.memory.Usage().Used > 2*mebibyte }, patience, time.Millisecond)
+	assert.Never(t, func() bool { return s.memory.Usage().Used > 6*mebibyte }, time.Second, 10*time.Millisecond)
+}
+
 // TestSendingAStreamHasItsTime stops reading for longer than allowed.
 func TestSendingAStreamHasItsTime(t *testing.T) {
 	row := partition.Row{[]byte("a"), bytes.Repeat([]byte("x"), 256<<10), nil}

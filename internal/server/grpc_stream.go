@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -26,8 +27,9 @@ type keyStream struct {
 	answers chan keyAnswer
 	// ended receives how the lookup ended, after its last answer went to answers.
 	ended chan streamEnd
-	// unsent is the memory of all answers, taken when the lookup ends; its Sent must be
-	// called.
+	// waiting is the memory of the answers that are not sent yet, in bytes.
+	waiting atomic.Int64
+	// unsent holds what is waiting when the lookup ends; its Sent must be called.
 	unsent *memory.Answer
 }
 
@@ -37,7 +39,7 @@ type keyAnswer struct {
 	result partition.Result
 }
 
-// streamEnd is how a lookup ended, with the memory of its answers.
+// streamEnd is how a lookup ended, with the memory of the answers that were not sent by then.
 type streamEnd struct {
 	stats  lookup.Stats
 	err    error
@@ -73,9 +75,8 @@ func (k *keyStream) read(ctx context.Context) {
 		k.ended <- end
 		close(k.answers)
 	}()
-	unsent := 0
 	end.stats, end.err = k.server.lookups.Stream(ctx, k.req, func(i int, r partition.Result) error {
-		unsent += r.Memory()
+		k.waiting.Add(int64(r.Memory()))
 		k.answers <- keyAnswer{i, r}
 		return nil
 	})
@@ -83,7 +84,7 @@ func (k *keyStream) read(ctx context.Context) {
 		return
 	}
 	k.done = time.Now()
-	end.unsent, end.err = callOf(ctx).Answer(unsent, abortOf(ctx))
+	end.unsent, end.err = callOf(ctx).Answer(int(k.waiting.Load()), abortOf(ctx))
 	if abort := abortOf(ctx); end.err != nil && abort != nil {
 		abort() // there is no memory for what remains to be sent
 	}
@@ -111,6 +112,7 @@ func (k *keyStream) send() ([]partition.Result, error) {
 			Result: &qosproxyv1.StreamResult{Index: int32(a.key), Result: out}}}); err != nil {
 			return nil, err
 		}
+		k.waiting.Add(-int64(a.result.Memory()))
 	}
 	return results, nil
 }
