@@ -1,4 +1,5 @@
-// Package api defines what clients in any language may send to the proxy and rely on.
-// The client for Go is package qosproxy below it. Both are in one module, without the server.
-// The server's module imports it, and its internal/apitest tries the contract.
+// Package api defines what clients in any language may send to the proxy and rely on. The Go
+// client is package qosproxy below it. Both belong to one module that excludes the server.
+// The server's module imports that module, and its package internal/apitest tests the
+// contract.
 package api

@@ -11,8 +11,8 @@ import (
 // Status says what became of one key.
 type Status int
 
-// The statuses of a key. A replica has said Found and NotFound; the others are of
-// keys that were not answered.
+// The statuses of a key. Found and NotFound come from a replica; the others mean that the key
+// was not answered.
 const (
 	// Found means that a replica returned at least one row.
 	Found = Status(qosproxyv1.KeyStatus_KEY_STATUS_FOUND)
@@ -20,18 +20,18 @@ const (
 	NotFound = Status(qosproxyv1.KeyStatus_KEY_STATUS_NOT_FOUND)
 	// TimedOut means that the lookup ended before any replica answered.
 	TimedOut = Status(qosproxyv1.KeyStatus_KEY_STATUS_TIMED_OUT)
-	// Unavailable means that no replica could be asked, or that they could not reach
-	// the consistency level.
+	// Unavailable means that no replica could be asked, or that too few replicas were alive
+	// for the consistency level.
 	Unavailable = Status(qosproxyv1.KeyStatus_KEY_STATUS_UNAVAILABLE)
 	// Shed means that the proxy refused the key to protect itself or a host.
 	Shed = Status(qosproxyv1.KeyStatus_KEY_STATUS_SHED)
-	// TooLarge means that the rows exceed a limit of rows or bytes.
+	// TooLarge means that the rows exceed a limit on rows or bytes.
 	TooLarge = Status(qosproxyv1.KeyStatus_KEY_STATUS_TOO_LARGE)
 	// Failed means that every replica failed to read the key.
 	Failed = Status(qosproxyv1.KeyStatus_KEY_STATUS_FAILED)
 )
 
-// String returns the status in the words of the HTTP API, such as TIMED_OUT.
+// String returns the status as the HTTP API writes it, such as TIMED_OUT.
 func (s Status) String() string {
 	return strings.TrimPrefix(qosproxyv1.KeyStatus(s).String(), "KEY_STATUS_")
 }
@@ -39,7 +39,7 @@ func (s Status) String() string {
 // Answered reports whether a replica has answered the key.
 func (s Status) Answered() bool { return s == Found || s == NotFound }
 
-// Answer is what became of a lookup. It is immutable.
+// Answer is the outcome of a lookup. It is immutable.
 type Answer struct {
 	proto   *qosproxyv1.BatchGetResponse
 	keys    []Key
@@ -53,12 +53,12 @@ func newAnswer(out *qosproxyv1.BatchGetResponse, keys []Key) *Answer {
 // Len returns the number of keys.
 func (a *Answer) Len() int { return len(a.keys) }
 
-// At returns the result of the key at a position of the lookup.
+// At returns the result of the key at position i of the lookup.
 func (a *Answer) At(i int) Result {
 	return Result{Index: i, Key: a.keys[i], proto: a.proto.GetResults()[i], columns: a.columns}
 }
 
-// All yields the result of every key with its position, answered or not.
+// All yields the position and result of every key, answered or not.
 func (a *Answer) All() iter.Seq2[int, Result] {
 	return func(yield func(int, Result) bool) {
 		for i := range a.keys {
@@ -69,8 +69,8 @@ func (a *Answer) All() iter.Seq2[int, Result] {
 	}
 }
 
-// Err returns an *UnansweredError with the keys that were not answered, nil when all
-// were.
+// Err returns an *UnansweredError with the keys that were not answered, or nil if all were
+// answered.
 func (a *Answer) Err() error {
 	var keys []*KeyError
 	for _, r := range a.All() {
@@ -84,7 +84,7 @@ func (a *Answer) Err() error {
 	return &UnansweredError{keys, len(a.keys)}
 }
 
-// Unprocessed returns the positions of the keys for which asking again may help.
+// Unprocessed returns the positions of the keys for which another request may help.
 func (a *Answer) Unprocessed() []int {
 	positions := make([]int, len(a.proto.GetUnprocessedKeys()))
 	for i, p := range a.proto.GetUnprocessedKeys() {
@@ -93,19 +93,19 @@ func (a *Answer) Unprocessed() []int {
 	return positions
 }
 
-// Columns describe the cells of every row, in order.
+// Columns returns the columns that describe the cells of every row, in order.
 func (a *Answer) Columns() []*qosproxyv1.Column { return a.columns.list }
 
-// Elapsed is the time that the proxy took.
+// Elapsed returns the time that the proxy took.
 func (a *Answer) Elapsed() time.Duration { return a.proto.GetStats().GetElapsed().AsDuration() }
 
-// Proto returns the answer as it came, with counts and what else is not told here.
-// It must not be modified.
+// Proto returns the message of the answer, with counts and other fields that Answer has no
+// method for. It must not be modified.
 func (a *Answer) Proto() *qosproxyv1.BatchGetResponse { return a.proto }
 
-// Result is what became of one key.
+// Result is the outcome of one key.
 type Result struct {
-	// Index is the position of the key in the lookup, and Key the key there.
+	// Index is the position of the key in the lookup, and Key the key itself.
 	Index int
 	Key   Key
 
@@ -116,12 +116,11 @@ type Result struct {
 // Status returns the status of the key.
 func (r Result) Status() Status { return Status(r.proto.GetStatus()) }
 
-// Reason returns in one word why the key was not answered; ReasonNone when it was, and where a
-// proxy did not tell.
+// Reason returns in one word why the key was not answered. It is ReasonNone if the key was
+// answered, or if the proxy gave no reason.
 func (r Result) Reason() Reason { return Reason(r.proto.GetReason()) }
 
-// Err returns a *KeyError for a key that was not answered, nil for one that is found
-// or not found.
+// Err returns a *KeyError if the key was not answered, nil if it is found or not found.
 func (r Result) Err() error {
 	if err := r.unanswered(); err != nil {
 		return err
@@ -136,8 +135,8 @@ func (r Result) unanswered() *KeyError {
 	return &KeyError{r.Index, r.Key, r.Status(), r.proto.GetError(), r.Reason()}
 }
 
-// Rows returns the rows of the partition in clustering order: none when it is not
-// found, and an error when the key was not answered.
+// Rows returns the rows of the key in the order of the lookup: none if the key is not found,
+// and a *KeyError if it was not answered.
 func (r Result) Rows() ([]Row, error) {
 	if err := r.Err(); err != nil {
 		return nil, err
@@ -149,11 +148,11 @@ func (r Result) Rows() ([]Row, error) {
 	return rows, nil
 }
 
-// NextPageToken names the page behind the rows; empty when there is none, or Lookup.Paging was
-// not set.
+// NextPageToken returns the token of the next page. It is empty if there is none, or if
+// Lookup.Paging was not set.
 func (r Result) NextPageToken() string { return r.proto.GetNextPageToken() }
 
-// columns describe the rows of an answer; nil has none.
+// columns describe the rows of an answer.
 type columns struct {
 	list  []*qosproxyv1.Column
 	named map[string]int

@@ -13,10 +13,10 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// errCQL refuses cells that are Cassandra's own bytes.
+// errCQL refuses cells in Cassandra's own bytes.
 var errCQL = errors.New("the cell is undecoded (Lookup.CQL); use Scan of the package cql, or take it as []byte")
 
-// decode stores a cell in what dst points to. It is a Decoder.
+// decode stores a cell in the variable that dst points to. It is a Decoder.
 func decode(t *qosproxyv1.Type, cell *qosproxyv1.Value, dst any) error {
 	return store(t, cell, reflect.ValueOf(dst).Elem())
 }
@@ -33,7 +33,7 @@ var (
 	ipType       = reflect.TypeFor[net.IP]()
 )
 
-// store stores a value in dst, which can be set.
+// store stores a value in dst, which must be settable.
 func store(t *qosproxyv1.Type, v *qosproxyv1.Value, dst reflect.Value) error {
 	if dst.Type() == valueType {
 		dst.Set(reflect.ValueOf(v))
@@ -76,7 +76,7 @@ func store(t *qosproxyv1.Type, v *qosproxyv1.Value, dst reflect.Value) error {
 	}
 }
 
-// mismatch says what cannot be stored where.
+// mismatch is the error of a value that does not fit dst.
 func mismatch(t *qosproxyv1.Type, dst reflect.Value) error {
 	return fmt.Errorf("a %s does not go into %s", t.GetName(), dst.Type())
 }
@@ -134,8 +134,8 @@ func storeScalar(t *qosproxyv1.Type, v *qosproxyv1.Value, dst reflect.Value) err
 	return mismatch(t, dst)
 }
 
-// exactly stores a value in a destination of its own type, or one that is made of
-// it.
+// exactly stores a value in a destination of the type own, or of a type that own
+// converts to.
 func exactly(t *qosproxyv1.Type, own reflect.Type, v any, dst reflect.Value) error {
 	if !own.ConvertibleTo(dst.Type()) {
 		return mismatch(t, dst)
@@ -222,7 +222,7 @@ func storeInet(t *qosproxyv1.Type, raw []byte, dst reflect.Value) error {
 	}
 }
 
-// storeMoment stores a timestamp, date or time, in a type of Go's time or as its
+// storeMoment stores a timestamp, date or time, as a type of package time or as its
 // number.
 func storeMoment(t *qosproxyv1.Type, v *qosproxyv1.Value, dst reflect.Value) error {
 	var number int64

@@ -30,7 +30,7 @@ func elementsOf(v *qosproxyv1.Value) []*qosproxyv1.Value {
 	}
 }
 
-// elementType returns the type of the i-th element; nil when the type does not say.
+// elementType returns the type of the i-th element; nil if the type does not have it.
 func elementType(t *qosproxyv1.Type, i int) *qosproxyv1.Type {
 	if i < len(t.GetElements()) {
 		return t.GetElements()[i]
@@ -47,7 +47,7 @@ func storeElements(t *qosproxyv1.Type, v *qosproxyv1.Value, dst reflect.Value) e
 	return storeSlice(elementsOf(v), dst, func(int) *qosproxyv1.Type { return elementType(t, 0) }, t)
 }
 
-// storeSlice stores elements in a slice, or in an array of their number.
+// storeSlice stores elements in a slice, or in an array of the same length.
 func storeSlice(elements []*qosproxyv1.Value, dst reflect.Value, typ func(i int) *qosproxyv1.Type, of *qosproxyv1.Type) error {
 	switch dst.Kind() {
 	case reflect.Slice:
@@ -75,8 +75,8 @@ func storeTuple(t *qosproxyv1.Type, elements []*qosproxyv1.Value, dst reflect.Va
 	return storePositions(t, elements, dst)
 }
 
-// storePositions stores values in the exported fields of a struct, of which there
-// are as many.
+// storePositions stores values in the exported fields of a struct, by position. Their
+// numbers must be equal.
 func storePositions(t *qosproxyv1.Type, values []*qosproxyv1.Value, dst reflect.Value) error {
 	n := 0
 	for i := range dst.NumField() {
@@ -97,8 +97,8 @@ func storePositions(t *qosproxyv1.Type, values []*qosproxyv1.Value, dst reflect.
 	return nil
 }
 
-// storeMap stores a map, in a map or in a slice of structs with two fields, which
-// takes keys that cannot be those of a Go map.
+// storeMap stores a map in a Go map or in a slice of structs with two fields. The slice
+// accepts keys that a Go map cannot have.
 func storeMap(t *qosproxyv1.Type, entries []*qosproxyv1.MapEntry, dst reflect.Value) error {
 	if dst.Kind() == reflect.Slice && dst.Type().Elem().Kind() == reflect.Struct {
 		dst.Set(reflect.MakeSlice(dst.Type(), len(entries), len(entries)))
@@ -130,8 +130,8 @@ func storeMap(t *qosproxyv1.Type, entries []*qosproxyv1.MapEntry, dst reflect.Va
 	return nil
 }
 
-// storeFields stores a user-defined type, in a struct with cql tags or in a map by
-// the names of the fields.
+// storeFields stores a value of a user-defined type in a struct with cql tags, or in a
+// map from field names.
 func storeFields(t *qosproxyv1.Type, values []*qosproxyv1.Value, dst reflect.Value) error {
 	if dst.Kind() == reflect.Map && dst.Type().Key().Kind() == reflect.String {
 		m := reflect.MakeMapWithSize(dst.Type(), len(values))

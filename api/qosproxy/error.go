@@ -13,29 +13,26 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// Error is why a lookup failed as a whole. errors.Is finds in it
-// context.DeadlineExceeded and context.Canceled, and status.FromError the status of
-// gRPC.
+// Error is why a lookup failed as a whole. errors.Is matches it with
+// context.DeadlineExceeded and context.Canceled; status.FromError returns its gRPC status.
 type Error struct {
-	// Code is that of gRPC. What each means is told in qosproxy.proto.
+	// Code is the gRPC code. qosproxy.proto documents the meaning of each.
 	Code codes.Code
 	// Message says what is wrong and what to do.
 	Message string
-	// Reason is the proxy's word for it, such as SHED or NOT_READY; empty when no
+	// Reason is the proxy's word for the failure, such as SHED or NOT_READY; empty if no
 	// proxy answered.
 	Reason string
-	// Because is the cause in the words that keys have, of which a Reason may have several;
-	// ReasonNone when no proxy answered, or the gRPC library in it.
+	// Because is the cause in the words that keys use; one Reason may have several causes.
+	// It is ReasonNone if the error came from no proxy, or from the gRPC library of one.
 	Because Reason
-	// Field is the part of the request at fault, such as keys[3]; empty when it is
-	// none.
+	// Field is the part of the request at fault, such as keys[3]; empty if no part is.
 	Field string
-	// RetryAfter is the time after which asking again may help; 0 when that is no
-	// remedy, or no proxy says so.
+	// RetryAfter is the time after which another request may help; 0 if none will help, or
+	// if no proxy gave a time.
 	RetryAfter time.Duration
-	// Answer tells the status of each key of a lookup of which none was answered;
-	// nil for other failures, and for lookups of so many keys that their statuses did
-	// not fit into the error.
+	// Answer has the status of each key if none was answered. It is nil for other failures,
+	// and for lookups of so many keys that their statuses did not fit into the error.
 	Answer *Answer
 
 	status *status.Status
@@ -44,15 +41,15 @@ type Error struct {
 // Error returns code and message.
 func (e *Error) Error() string { return fmt.Sprintf("qosproxy: %s: %s", e.Code, e.Message) }
 
-// GRPCStatus returns the status as it came.
+// GRPCStatus returns the gRPC status of the call.
 func (e *Error) GRPCStatus() *status.Status { return e.status }
 
-// Is makes the codes of contexts equal to their errors.
+// Is reports whether the code stands for the context error target.
 func (e *Error) Is(target error) bool {
 	return target == context.DeadlineExceeded && e.Code == codes.DeadlineExceeded || target == context.Canceled && e.Code == codes.Canceled
 }
 
-// newError returns the error of a lookup, nil for nil.
+// newError returns the *Error of a gRPC error, or nil for nil.
 func newError(err error, keys []Key) error {
 	if err == nil {
 		return nil
@@ -77,18 +74,18 @@ func newError(err error, keys []Key) error {
 	return out
 }
 
-// KeyError is why a key was not answered.
+// KeyError is the reason that a key was not answered.
 type KeyError struct {
 	// Index is the position of the key in the lookup.
 	Index int
-	// Key is the key itself; it is not part of the message, which may be logged
-	// where keys must not be.
+	// Key is the key itself. It is left out of the message, which may be logged where keys
+	// must not be.
 	Key Key
-	// Status is none of Found and NotFound.
+	// Status is neither Found nor NotFound.
 	Status Status
 	// Message says why.
 	Message string
-	// Reason says why in one word; ReasonNone where a proxy did not tell.
+	// Reason says why in one word; ReasonNone if the proxy gave no reason.
 	Reason Reason
 }
 
@@ -102,13 +99,13 @@ func (e *KeyError) Error() string {
 
 // UnansweredError joins the keys that were not answered.
 type UnansweredError struct {
-	// Keys are their errors by position; at least one.
+	// Keys are the errors of these keys by position; at least one.
 	Keys []*KeyError
-	// Asked is how many keys the lookup asked.
+	// Asked is how many keys the lookup had.
 	Asked int
 }
 
-// Error counts them, and gives the first as an example.
+// Error returns how many keys were not answered, and the first of them as an example.
 func (e *UnansweredError) Error() string {
 	return fmt.Sprintf("qosproxy: %d of %d keys were not answered: %v", len(e.Keys), e.Asked, e.Keys[0])
 }
@@ -122,11 +119,11 @@ func (e *UnansweredError) Unwrap() []error {
 	return errs
 }
 
-// errInvalid is a lookup that is not sent.
+// errInvalid returns the error of a lookup that is invalid and therefore not sent.
 func errInvalid(format string, args ...any) error {
 	s := status.Newf(codes.InvalidArgument, format, args...)
 	return &Error{Code: s.Code(), Message: s.Message(), status: s}
 }
 
-// errShort is an answer that breaks the contract.
+// errShort is returned for an answer that breaks the contract.
 var errShort = errors.New("the proxy answered another number of keys than were asked")

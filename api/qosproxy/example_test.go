@@ -42,7 +42,8 @@ func Example() {
 	// 2 FOUND [{sku-2 Lamp 45.00 []}] <nil>
 }
 
-// The sidecar of a pod, and proxies of their own by mutual TLS.
+// A client of the sidecar in the same pod, and a client of remote proxies by mutual
+// TLS.
 func ExampleDial() {
 	sidecar, err := qosproxy.Dial("unix:///run/qosproxy/grpc.sock", qosproxy.Options{})
 	if err != nil {
@@ -65,8 +66,8 @@ func ExampleDial() {
 	defer proxies.Close()
 }
 
-// A key that is late does not cost the others, and cannot be taken for one that
-// does not exist.
+// A late key does not delay the others, and cannot be mistaken for a key that does not
+// exist.
 func ExampleClient_Get_partial() {
 	client, err := qosproxy.Dial(address, qosproxy.Options{})
 	if err != nil {
@@ -95,7 +96,7 @@ func ExampleClient_Get_partial() {
 	// ask again: [1]
 }
 
-// Each key as soon as it is there.
+// Each key is printed as soon as it is answered.
 func ExampleClient_Stream() {
 	client, err := qosproxy.Dial(address, qosproxy.Options{})
 	if err != nil {
@@ -122,7 +123,7 @@ func ExampleClient_Stream() {
 	// 1 Lamp <nil>
 }
 
-// A partition key of two columns, and a partition of several rows.
+// The table has a partition key of two columns, and several rows in a partition.
 func ExampleNewKey() {
 	client, err := qosproxy.Dial(address, qosproxy.Options{})
 	if err != nil {

@@ -3,6 +3,7 @@ package qosproxy
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -15,54 +16,52 @@ import (
 
 // Lookup asks for the rows of many partitions of one table.
 type Lookup struct {
-	// Table is keyspace.table as Cassandra stores the names: unquoted, case
-	// preserved.
+	// Table is keyspace.table, with the names as Cassandra stores them: unquoted, case preserved.
 	Table string
-	// Keys say what to read, at least one. A key may be named more than once; it is read
-	// once and answered each time.
+	// Keys are the keys to read, at least one. A key may be listed more than once: it is read
+	// once and answered at each position.
 	Keys []Key
-	// Where are conditions on the clustering columns behind those that the keys name; only
-	// rows that meet all of them are returned. By CQL's rules: the columns are neighbours,
-	// and one behind a range has no condition.
+	// Where are conditions on the clustering columns after those that the keys name; only rows
+	// that meet all conditions are returned. CQL's rules apply: the columns are consecutive, and
+	// no condition may follow a range.
 	Where []Condition
 	// Reverse returns the rows of a key from the last to the first.
 	Reverse bool
-	// Columns are the columns to return, in this order; empty means all that may be
-	// read. Of a column that is no part of the primary key, and whose value is one cell,
-	// writetime(name) and ttl(name) are columns, too.
+	// Columns are the columns to return, in this order; empty means all that the client may read.
+	// writetime(name) and ttl(name) are allowed for a column that is not part of the primary key
+	// and whose value is a single cell.
 	Columns []string
-	// LimitPerKey is the most rows to return of one key; 0 means all, up to
-	// the limit of the table, beyond which the key is TooLarge.
+	// LimitPerKey is the largest number of rows to return for one key. 0 returns all rows, up to
+	// the limit of the table; a key with more rows is TooLarge.
 	LimitPerKey int
-	// Paging returns the rows of a key in pages of LimitPerKey, or of what the answer has room
-	// for. See Client.Pages, which asks for one after the other.
+	// Paging returns the rows of a key in pages of LimitPerKey, or fewer if the answer has no
+	// room for more. Client.Pages requests the pages one after another.
 	Paging bool
-	// PageTokens say where each key goes on, by position: Result.NextPageToken of the page
-	// before, with the same Reverse, or empty for the first page. None at all begins every
-	// key. Only with Paging.
+	// PageTokens are where each key continues, by position: the Result.NextPageToken of the
+	// previous page, from a lookup with the same Reverse, or empty for the first page. Without
+	// tokens every key begins at its first page. They require Paging.
 	PageTokens []string
-	// Consistency is the consistency level in CQL's words, among those that the table
-	// allows; empty is that of the table.
+	// Consistency is a consistency level by its CQL name, one of those that the table allows;
+	// empty means the default of the table.
 	Consistency string
-	// Timeout bounds the lookup besides the deadline of its context; 0 does not.
+	// Timeout bounds the lookup in addition to the deadline of its context; 0 sets no bound.
 	Timeout time.Duration
-	// SoftDeadline is when to answer if MinKeys keys are answered by then, from the
-	// start of the lookup; with fewer it is answered as soon as they are. 0 waits for
-	// every key.
+	// SoftDeadline is the time from the start of the lookup after which the proxy answers as soon
+	// as MinKeys keys are answered, without waiting for the others. 0 waits for every key.
 	SoftDeadline time.Duration
-	// MinKeys is how many keys must be answered for the lookup to end at its soft
-	// deadline; 0 is 1. Optional keys do not count, unless all are optional.
+	// MinKeys is how many keys must be answered before the soft deadline can end the lookup; 0
+	// means 1. Optional keys do not count, unless all keys are optional.
 	MinKeys int
-	// Optional are positions of keys that the caller can do without: the first to be
-	// shed under load.
+	// Optional are the positions of keys that the caller can do without: they are shed first
+	// under load.
 	Optional []int
-	// CQL returns cells as Cassandra's own bytes, for Scan of the package cql, or
-	// for callers who decode them themselves. It spares the proxy a little work.
+	// CQL returns cells as Cassandra's own bytes, for Scan of package cql or for callers that
+	// decode them themselves. It saves the proxy a little work.
 	CQL bool
 }
 
-// Get makes a lookup and waits for all of it. The error is an *Error; without one,
-// some key was answered, and Answer.Err tells whether all were.
+// Get makes a lookup and waits for its whole answer. The error is an *Error. If it is nil, at
+// least one key was answered, and Answer.Err reports whether all were.
 func (c *Client) Get(ctx context.Context, l Lookup) (*Answer, error) {
 	in, err := l.request()
 	if err != nil {
@@ -78,11 +77,19 @@ func (c *Client) Get(ctx context.Context, l Lookup) (*Answer, error) {
 	return newAnswer(out, l.Keys), nil
 }
 
-// request words the lookup as the proxy takes it.
+// request returns the lookup as a message to the proxy.
 func (l *Lookup) request() (*qosproxyv1.BatchGetRequest, error) {
 	keyspace, table, ok := strings.Cut(l.Table, ".")
 	if !ok {
 		return nil, errInvalid("Table is %q; write keyspace.table", l.Table)
+	}
+	for _, n := range []struct {
+		name string
+		is   int
+	}{{"LimitPerKey", l.LimitPerKey}, {"MinKeys", l.MinKeys}} {
+		if n.is < 0 || n.is > math.MaxInt32 {
+			return nil, errInvalid("%s is %d; it may be 0 to %d", n.name, n.is, math.MaxInt32)
+		}
 	}
 	in := &qosproxyv1.BatchGetRequest{
 		Keyspace: keyspace, Table: table, Columns: l.Columns, LimitPerKey: int32(l.LimitPerKey), MinKeys: int32(l.MinKeys),
@@ -110,13 +117,16 @@ func (l *Lookup) request() (*qosproxyv1.BatchGetRequest, error) {
 			in.Keys[i] = &qosproxyv1.Key{}
 		}
 	}
-	for _, i := range l.Optional {
+	for n, i := range l.Optional {
+		if i < 0 || i >= len(l.Keys) {
+			return nil, errInvalid("Optional[%d] is %d; positions of %d keys are 0 to %d", n, i, len(l.Keys), len(l.Keys)-1)
+		}
 		in.OptionalKeys = append(in.OptionalKeys, int32(i))
 	}
 	return in, nil
 }
 
-// durationOf returns a duration for the wire; 0 is unset there.
+// durationOf returns a duration for the wire, where 0 is left unset.
 func durationOf(d time.Duration) *durationpb.Duration {
 	if d == 0 {
 		return nil
@@ -124,39 +134,39 @@ func durationOf(d time.Duration) *durationpb.Duration {
 	return durationpb.New(d)
 }
 
-// Condition restricts a clustering column. The zero Condition is refused by the proxy. Values
-// are a Value each, or a Go value that ValueOf takes; one that it does not take fails the lookup.
+// Condition restricts a clustering column. The proxy refuses the zero Condition. Each value is a
+// Value or a Go value that ValueOf converts; one that it cannot convert fails the lookup.
 type Condition struct {
 	proto *qosproxyv1.Condition
 	err   error
 }
 
-// Equal is met by rows whose column is the value.
+// Equal is met by rows in which the column equals value.
 func Equal(column string, value any) Condition {
 	return condition(column, qosproxyv1.Operator_OPERATOR_EQUAL, value)
 }
 
-// In is met by rows whose column is one of the values, of which there is at least one.
+// In is met by rows in which the column equals one of values. At least one is required.
 func In(column string, values ...any) Condition {
 	return condition(column, qosproxyv1.Operator_OPERATOR_IN, values...)
 }
 
-// Greater is met by rows whose column is above the value.
+// Greater is met by rows in which the column is greater than value.
 func Greater(column string, value any) Condition {
 	return condition(column, qosproxyv1.Operator_OPERATOR_GREATER, value)
 }
 
-// AtLeast is met by rows whose column is the value or above it.
+// AtLeast is met by rows in which the column is greater than or equal to value.
 func AtLeast(column string, value any) Condition {
 	return condition(column, qosproxyv1.Operator_OPERATOR_GREATER_OR_EQUAL, value)
 }
 
-// Less is met by rows whose column is below the value.
+// Less is met by rows in which the column is less than value.
 func Less(column string, value any) Condition {
 	return condition(column, qosproxyv1.Operator_OPERATOR_LESS, value)
 }
 
-// AtMost is met by rows whose column is the value or below it.
+// AtMost is met by rows in which the column is less than or equal to value.
 func AtMost(column string, value any) Condition {
 	return condition(column, qosproxyv1.Operator_OPERATOR_LESS_OR_EQUAL, value)
 }
@@ -173,17 +183,16 @@ func condition(column string, operator qosproxyv1.Operator, values ...any) Condi
 	return c
 }
 
-// Key says which rows are asked for: those of one partition, or those of it that begin with some
-// clustering values. The zero Key is refused.
+// Key selects the rows of one partition, or those of its rows that begin with given clustering
+// values. The zero Key is refused.
 type Key struct {
 	proto *qosproxyv1.Key
 	err   error
 }
 
-// NewKey returns the key of a value for each partition key column, in key order, and for as
-// many clustering columns as it is to name, in clustering order.
-// Each is a Value, or a Go value that ValueOf takes; one that it does not take
-// fails the lookup that uses the key.
+// NewKey returns a key with one component for each partition key column, in key order. It may be
+// followed by components for leading clustering columns, in clustering order. Each component is a
+// Value, or a Go value that ValueOf converts; one that it cannot convert fails the lookup.
 func NewKey(components ...any) Key {
 	k := Key{proto: &qosproxyv1.Key{Components: make([]*qosproxyv1.Value, len(components))}}
 	for i, c := range components {
@@ -196,8 +205,7 @@ func NewKey(components ...any) Key {
 	return k
 }
 
-// Keys returns a key for each of the values, of tables with a single partition key
-// column.
+// Keys returns one key for each value, for tables with a single partition key column.
 func Keys[T any](values ...T) []Key {
 	keys := make([]Key, len(values))
 	for i, v := range values {
@@ -206,5 +214,5 @@ func Keys[T any](values ...T) []Key {
 	return keys
 }
 
-// Proto returns the key as the generated client takes it, or why there is none.
+// Proto returns the key as the generated client expects it, or the error of a component.
 func (k Key) Proto() (*qosproxyv1.Key, error) { return k.proto, k.err }

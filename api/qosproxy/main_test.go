@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// address is that of a proxy with the rows of the examples. This module cannot run one: a test
-// of internal/apitest/client does, and runs the examples against it.
+// address is the address of a proxy with the rows of the examples. This module cannot run a
+// proxy. A test of internal/apitest/client does, and runs the examples against it.
 var address = os.Getenv("QOSPROXY_EXAMPLES_ADDRESS")
 
 func TestMain(m *testing.M) {

@@ -9,8 +9,8 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// Decimal is a CQL decimal, Unscaled × 10^-Scale. Equal numbers of different scale
-// are different values to Cassandra, and different keys.
+// Decimal is a CQL decimal, Unscaled × 10^-Scale. To Cassandra, equal numbers of
+// different scale are different values, and so different keys.
 type Decimal struct {
 	// Unscaled is the number without its decimal point; nil is 0.
 	Unscaled *big.Int
@@ -19,8 +19,8 @@ type Decimal struct {
 	Scale int32
 }
 
-// ParseDecimal returns the decimal that is written in s, such as 19.50 or -1.5e-7.
-// Its scale is that of the text: 19.50 and 19.5 differ.
+// ParseDecimal parses a decimal such as 19.50 or -1.5e-7. The scale is that of the
+// text: 19.50 and 19.5 are different values.
 func ParseDecimal(s string) (Decimal, error) {
 	mantissa, exponent, scientific := strings.Cut(strings.ToLower(s), "e")
 	whole, fraction, _ := strings.Cut(mantissa, ".")
@@ -39,8 +39,8 @@ func ParseDecimal(s string) (Decimal, error) {
 	return Decimal{unscaled, int32(scale)}, nil
 }
 
-// String returns the decimal as cqlsh writes it: 19.50, and in scientific notation
-// where the point is far from the digits.
+// String returns the decimal as cqlsh writes it, such as 19.50. It uses scientific
+// notation where the point is far from the digits.
 func (d Decimal) String() string {
 	unscaled := d.Unscaled
 	if unscaled == nil {
@@ -68,19 +68,19 @@ func (d Decimal) String() string {
 }
 
 // Duration is a CQL duration: a span in three units that do not convert into each
-// other. All three have the same sign.
+// other. All three must have the same sign.
 type Duration struct {
 	// Months, Days and Nanoseconds are the parts of the span.
 	Months, Days int32
 	Nanoseconds  int64
 }
 
-// Empty is the value of zero bytes that Cassandra allows for types in which it has no
-// other meaning, such as int. It is not null.
+// Empty is the value of zero bytes. Cassandra allows it for types in which zero bytes
+// have no other meaning, such as int. It is not null.
 type Empty struct{}
 
-// twosComplement returns a number as Cassandra serializes it: in as few bytes as
-// hold it with its sign.
+// twosComplement returns a number as Cassandra serializes it: in the fewest bytes that
+// hold the number and its sign.
 func twosComplement(n *big.Int) []byte {
 	if n == nil || n.Sign() == 0 {
 		return []byte{0}
@@ -103,7 +103,7 @@ func twosComplement(n *big.Int) []byte {
 	return b
 }
 
-// bigInt returns the number of twosComplement.
+// bigInt is the inverse of twosComplement.
 func bigInt(b []byte) *big.Int {
 	n := new(big.Int).SetBytes(b)
 	if len(b) > 0 && b[0] >= 0x80 {

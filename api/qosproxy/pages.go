@@ -6,13 +6,14 @@ import (
 )
 
 // Pages makes a lookup page by page: it yields the first page of every key, then the next page
-// of each key that has one, until none has. Each answer holds one page of each of its keys, and
-// is dropped when the loop goes on, so that partitions of any size take the memory of one page.
-// LimitPerKey is the size of a page. ctx bounds them all, and Timeout each.
+// of each key that has one, until no key has. Each answer holds one page of each of its keys.
+// The loop keeps only the latest answer, so partitions of any size need the memory of one page.
+// LimitPerKey is the size of a page. ctx bounds all pages together, Lookup.Timeout each of
+// them.
 //
-// A key that is not answered has no further page: Answer.Err tells of it, and Pages with
-// the tokens of the answer before goes on there. A page that fails as a whole is the last pair,
-// a nil Answer with an *Error.
+// A key that is not answered gets no further page: Answer.Err reports it, and a new call of
+// Pages with the tokens of the previous answer continues there. If a request for pages fails as a
+// whole, the last pair is a nil Answer with an *Error.
 func (c *Client) Pages(ctx context.Context, l Lookup) iter.Seq2[*Answer, error] {
 	return func(yield func(*Answer, error) bool) {
 		for l.Paging = true; ; {
@@ -27,7 +28,7 @@ func (c *Client) Pages(ctx context.Context, l Lookup) iter.Seq2[*Answer, error] 
 	}
 }
 
-// nextPages returns the lookup of the pages behind those of an answer to l.
+// nextPages returns the lookup of the pages that follow those of an answer to l.
 func (a *Answer) nextPages(l Lookup) Lookup {
 	optional := make(map[int]bool, len(l.Optional))
 	for _, i := range l.Optional {

@@ -13,18 +13,18 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// The mean pauses before a retry where the proxy asks for none: firstPause, twice as long
-// each time, and no longer than longestPause. A pause is from none to twice the mean.
+// The mean pauses before a retry if the proxy asks for none: firstPause, then doubled up
+// to longestPause. Each pause is drawn between 0 and twice the mean.
 const (
 	firstPause   = 10 * time.Millisecond
 	longestPause = time.Second
 )
 
-// errPatience is the cause of a call that ended for want of an answer.
+// errPatience is the cause with which a call without deadline is cancelled.
 var errPatience = errors.New("no answer within " + patience.String() + " of a call without deadline")
 
-// bounded returns the context of a call, which has a deadline or an end of patience.
-// The latter is not sent: the timeout of the table is not to be overruled.
+// bounded returns a context that ends the call: by a deadline, or by a timer after
+// patience. A deadline would be sent and override the timeout of the table.
 func (c *Client) bounded(ctx context.Context) (context.Context, func()) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -40,7 +40,8 @@ func (c *Client) bounded(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// retryUnary makes unary calls with their deadline and credentials, and again.
+// retryUnary is an interceptor that adds deadline, credentials and retries to unary
+// calls.
 func (c *Client) retryUnary(ctx context.Context, method string, in, out any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -53,8 +54,8 @@ func (c *Client) retryUnary(ctx context.Context, method string, in, out any, con
 	})
 }
 
-// retry makes a call until it succeeds or another is of no use, and returns the
-// error of the last.
+// retry makes a call until it succeeds or another attempt is of no use. It returns the
+// error of the last one.
 func (c *Client) retry(ctx context.Context, call func() error) error {
 	pause := firstPause
 	for again := 0; ; again++ {
@@ -74,15 +75,15 @@ func (c *Client) retry(ctx context.Context, call func() error) error {
 	}
 }
 
-// remedy reports whether a call may succeed that is made again, and after what
-// time.
+// remedy reports whether a retry of a call that failed with err may succeed, and after
+// which pause.
 func (c *Client) remedy(err error, pause time.Duration) (time.Duration, bool) {
 	s := status.Convert(err)
 	reason, asked := detailsOf(s)
 	switch {
 	case s.Code() == codes.Unavailable && reason == "":
-		// Not of a proxy: the connection failed. A proxy that is gone takes many
-		// callers with it, who should not come back all at once.
+		// The error is not from a proxy: the connection failed. A proxy that is gone
+		// takes many callers with it, and they should not all come back at once.
 		return time.Duration(2 * float64(pause) * rand.Float64()), true
 	case s.Code() == codes.Unavailable && asked > 0, s.Code() == codes.ResourceExhausted && asked > 0 && c.options.RetryShed:
 		return time.Duration(float64(asked) * (1 + 0.2*rand.Float64())), true
@@ -91,8 +92,8 @@ func (c *Client) remedy(err error, pause time.Duration) (time.Duration, bool) {
 	}
 }
 
-// detailsOf returns why a proxy failed a call, empty when it was none, and after
-// what time it may be asked again, 0 for never.
+// detailsOf returns why a proxy failed a call, empty if no proxy did, and the pause after
+// which it may be asked again, 0 for never.
 func detailsOf(s *status.Status) (reason string, retry time.Duration) {
 	for _, d := range s.Details() {
 		switch d := d.(type) {
@@ -105,7 +106,7 @@ func detailsOf(s *status.Status) (reason string, retry time.Duration) {
 	return reason, retry
 }
 
-// sleep waits, and reports whether there is time left then.
+// sleep waits for d. It returns false, possibly at once, if ctx ends before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= d {
 		return false
@@ -118,8 +119,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// budget keeps retries from multiplying the load of proxies that fail: a failure
-// costs a token, a success earns a tenth of one, and a retry needs half of them.
+// budget keeps retries from multiplying the load on proxies that fail. A failure costs
+// one token, a success earns a tenth of one, and a retry needs half of all tokens.
 type budget struct {
 	mu     sync.Mutex
 	tenths int
@@ -135,7 +136,7 @@ func (b *budget) earn() {
 	b.mu.Unlock()
 }
 
-// spend charges a failure, and reports whether a retry may follow.
+// spend charges a failure and reports whether it may be retried.
 func (b *budget) spend() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,9 +15,12 @@ type Row struct {
 	columns *columns
 }
 
-// Value returns a cell as it came, nil when there is no such column. It must not be
-// modified.
+// Value returns the cell of a column undecoded, or nil if there is no such column. It
+// must not be modified.
 func (r Row) Value(column string) *qosproxyv1.Value {
+	if r.columns == nil {
+		return nil
+	}
 	i, ok := r.columns.named[column]
 	if !ok || i >= len(r.values) {
 		return nil
@@ -25,15 +28,15 @@ func (r Row) Value(column string) *qosproxyv1.Value {
 	return r.values[i]
 }
 
-// Scan returns the rows of a key as values of the struct T: none when the key is not
-// found, and a *KeyError when it was not answered. The fields with a tag like
+// Scan returns the rows of a key as values of the struct T: none if the key is not
+// found, and a *KeyError if it was not answered. Fields with a tag like
 //
 //	Price float64 `cql:"price"`
 //
-// take the columns of that name, those of embedded structs included; a field whose
-// column is not in the answer is an error, and a column without field is left out.
+// receive the column of that name, fields of embedded structs included. A field whose
+// column is not in the answer is an error; a column without a field is ignored.
 //
-// A cell goes into a field of these types, or of types that are made of them:
+// A cell can be scanned into these types, and into types that are made of them:
 //
 //	ascii, text, varchar      string, []byte
 //	integers, counter         any Go integer that the number fits in, *big.Int
@@ -54,18 +57,18 @@ func (r Row) Value(column string) *qosproxyv1.Value {
 //	a user type               a struct with cql tags, a map with keys of type string
 //	any                       any, *qosproxyv1.Value
 //
-// Into any go the first of these, *big.Int for a varint, int32 and int64 for other
-// integers, []any for lists, sets, vectors and tuples, map[string]any for user types
-// and map[any]any for maps.
+// A field of type any receives the first type of the list, with these exceptions: *big.Int
+// for a varint, int32 and int64 for other integers, []any for lists, sets, vectors and
+// tuples, map[string]any for user types and map[any]any for maps.
 //
-// A null, and an empty value, leave the zero value; where the difference matters,
-// take a pointer: null is nil. Slices and bytes are parts of the answer and must not
-// be modified.
+// Null and an empty value both become the zero value. Where the difference matters,
+// use a pointer: null becomes nil. Slices and bytes are parts of the answer and must
+// not be modified.
 func Scan[T any](r Result) ([]T, error) {
 	return ScanWith[T](r, decode)
 }
 
-// Decoder stores a cell of a column's type in what dst points to.
+// Decoder stores a cell of a column of type t in the variable that dst points to.
 type Decoder func(t *qosproxyv1.Type, cell *qosproxyv1.Value, dst any) error
 
 // ScanWith is Scan with another decoder.
@@ -100,7 +103,7 @@ func ScanWith[T any](r Result, decoder Decoder) ([]T, error) {
 	return out, nil
 }
 
-// Get returns one cell of a row as T, one of the types that Scan takes for a field.
+// Get returns one cell of a row as T, one of the types that Scan allows for a field.
 func Get[T any](r Row, column string) (T, error) {
 	var out T
 	i, ok := r.columns.named[column]
@@ -128,10 +131,10 @@ type field struct {
 	index  []int
 }
 
-// structs are the fields of the structs seen so far, by their reflect.Type.
+// structs caches the fields of structs, by reflect.Type.
 var structs sync.Map
 
-// fieldsOf returns the fields of a struct that take a column.
+// fieldsOf returns the fields of a struct that receive a column.
 func fieldsOf(t reflect.Type) ([]field, error) {
 	if known, ok := structs.Load(t); ok {
 		return known.([]field), nil
@@ -160,7 +163,7 @@ func fieldsOf(t reflect.Type) ([]field, error) {
 	return fields, nil
 }
 
-// throughPointer reports whether the way to a field leads through a pointer.
+// throughPointer reports whether a field lies in an embedded pointer to a struct.
 func throughPointer(t reflect.Type, index []int) bool {
 	for _, i := range index[:len(index)-1] {
 		if t = t.Field(i).Type; t.Kind() == reflect.Pointer {

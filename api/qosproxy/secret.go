@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// TLSFiles name the PEM files of a TLS connection. The zero TLSFiles trust the
-// authorities of the system and show no certificate.
+// TLSFiles are the PEM files of a TLS connection. The zero TLSFiles trust the system's
+// authorities and send no certificate.
 type TLSFiles struct {
-	// CA holds the authorities that sign the certificates of proxies; empty means
-	// those of the system.
+	// CA holds the authorities that sign the certificates of proxies; empty means those
+	// of the system.
 	CA string
-	// Cert and Key are the certificate by which the client is known (mutual TLS);
-	// both or none. They are read for each connection anew, so that a certificate
-	// can be renewed.
+	// Cert and Key are the certificate that identifies the client (mutual TLS) and its
+	// key; set both or neither. They are read again for each connection, so that a
+	// certificate can be renewed.
 	Cert, Key string
-	// ServerName is the name in the certificates of proxies; empty means the host
-	// of the target.
+	// ServerName is the name that the certificates of proxies must have; empty means
+	// the host of the target.
 	ServerName string
 }
 
@@ -62,12 +62,13 @@ func (f TLSFiles) Load() (*tls.Config, error) {
 	return config, nil
 }
 
-// tokenAge is for how long a token file is not read again.
+// tokenAge is how long a token is used before its file is read again.
 const tokenAge = time.Second
 
-// TokenFile returns an Options.Token that is the first line of a file which is
-// neither empty nor begins with #. The file is read again every second, so that a
-// token can be replaced; while it cannot be read the token before it is used.
+// TokenFile returns a function for Options.Token. The token is the first line of the
+// file that is neither empty nor a comment (#). The file is read again at most every
+// second, so that a token can be replaced; while it cannot be read, the previous token
+// is used.
 func TokenFile(name string) func() (string, error) {
 	var (
 		mu    sync.Mutex

@@ -13,12 +13,12 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// Stream makes a lookup and yields each key as soon as a replica has answered it, in
-// no particular order; Result.Index says which it is. Every key is yielded once,
-// answered or not, unless the lookup fails as a whole: then the last pair is a zero
-// Result with an *Error. To leave the loop ends the lookup.
+// Stream makes a lookup and yields each key as soon as a replica has answered it, in no
+// particular order; Result.Index is its position. Every key is yielded once, answered
+// or not, unless the lookup fails as a whole. Then the last pair is a zero Result with
+// an *Error. Leaving the loop ends the lookup.
 //
-// The lookup begins with the loop, and again with each further loop.
+// Each loop over the returned iterator makes the lookup anew.
 func (c *Client) Stream(ctx context.Context, l Lookup) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
 		in, err := l.request()
@@ -36,14 +36,15 @@ func (c *Client) Stream(ctx context.Context, l Lookup) iter.Seq2[Result, error] 
 	}
 }
 
-// receive makes a streamed lookup until each key has been emitted, or emit returns
-// false.
+// receive makes a streamed lookup. It returns when each key has been emitted, or emit
+// has returned false.
 func (c *Client) receive(ctx context.Context, in *qosproxyv1.BatchGetRequest, keys []Key, emit func(Result) bool) error {
 	stream, first, err := c.begin(ctx, in)
 	if err != nil {
 		return err
 	}
 	header := newColumns(first.GetHeader().GetColumns())
+	answered := make([]bool, len(keys))
 	for left := len(keys); ; {
 		part, err := stream.Recv()
 		switch {
@@ -61,9 +62,10 @@ func (c *Client) receive(ctx context.Context, in *qosproxyv1.BatchGetRequest, ke
 			continue
 		}
 		i := int(r.GetIndex())
-		if i < 0 || i >= len(keys) {
+		if i < 0 || i >= len(keys) || answered[i] {
 			return status.Error(codes.Internal, errShort.Error())
 		}
+		answered[i] = true
 		left--
 		if !emit(Result{Index: i, Key: keys[i], proto: r.GetResult(), columns: header}) {
 			return nil
@@ -71,8 +73,8 @@ func (c *Client) receive(ctx context.Context, in *qosproxyv1.BatchGetRequest, ke
 	}
 }
 
-// begin opens a stream and waits for its header, again if need be: no key has been
-// answered before.
+// begin opens a stream and waits for its header. It may retry, because no key has been
+// answered before the header.
 func (c *Client) begin(ctx context.Context, in *qosproxyv1.BatchGetRequest) (stream grpc.ServerStreamingClient[qosproxyv1.StreamBatchGetResponse], first *qosproxyv1.StreamBatchGetResponse, err error) {
 	err = c.retry(ctx, func() error {
 		if stream, err = c.api.StreamBatchGet(ctx, &qosproxyv1.StreamBatchGetRequest{

@@ -15,8 +15,8 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// Value is a value of a CQL type, for keys. The functions of this file make one of
-// each type:
+// Value is a value of a CQL type, for keys. These functions make values of each
+// type:
 //
 //	ascii, text, varchar     Text      (or a string)
 //	tinyint … bigint         BigInt    (or any Go integer: the proxy fits it into the type)
@@ -36,22 +36,22 @@ import (
 //	vector                   Vector    (or a []float32, of floats)
 //	any, as Cassandra's own bytes: CQL; and an Empty
 //
-// Where a function takes any, it is a Value or what ValueOf takes. The zero Value
-// is refused.
+// A parameter of type any is a Value, or a Go value that ValueOf converts. The zero
+// Value is refused.
 type Value struct {
 	proto *qosproxyv1.Value
 	err   error
 }
 
-// Proto returns the value as the generated client takes it, or why there is none.
+// Proto returns the value as the generated client expects it, or the error of ValueOf.
 func (v Value) Proto() (*qosproxyv1.Value, error) { return v.proto, v.err }
 
-// errAmbiguous refuses a time.Duration: it is a time of day or a span.
+// errAmbiguous refuses a time.Duration, which may mean a time of day or a span.
 var errAmbiguous = errors.New("a time.Duration is not of one CQL type; use TimeOfDay for time, or a Duration")
 
-// ValueOf returns the value of a Go value, as the list at Value tells. A nil is
-// null. A pointer is what it points to, and a named type what it is made of. A
-// lookup fails that uses the value of another type.
+// ValueOf converts a Go value to a Value by the table at Value. A nil becomes null. A
+// pointer stands for what it points to, and a named type for its underlying type. For
+// any other type the returned Value has an error, and a lookup that uses it fails.
 func ValueOf(v any) Value {
 	switch v := v.(type) {
 	case nil:
@@ -90,7 +90,7 @@ func ValueOf(v any) Value {
 
 var bytesType = reflect.TypeFor[[]byte]()
 
-// reflected returns the value of pointers, numbers and bytes of any named type.
+// reflected converts pointers, and numbers and bytes of any named type.
 func reflected(v reflect.Value) Value {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -128,7 +128,7 @@ func reflected(v reflect.Value) Value {
 	return Value{err: fmt.Errorf("a %s is not of one CQL type; see Value for what is", v.Type())}
 }
 
-// Null is null, of any type. No key holds one outside of a tuple or user type.
+// Null is null, of any type. A key may contain it only inside a tuple or user type.
 func Null() Value {
 	return Value{proto: &qosproxyv1.Value{Kind: &qosproxyv1.Value_Null{Null: structpb.NullValue_NULL_VALUE}}}
 }
@@ -138,7 +138,7 @@ func Text(s string) Value {
 	return Value{proto: &qosproxyv1.Value{Kind: &qosproxyv1.Value_Text{Text: s}}}
 }
 
-// BigInt is a bigint, and any smaller integer type that it fits into.
+// BigInt is a bigint, or any smaller integer type that n fits into.
 func BigInt(n int64) Value {
 	return Value{proto: &qosproxyv1.Value{Kind: &qosproxyv1.Value_Bigint{Bigint: n}}}
 }
@@ -166,7 +166,7 @@ func Boolean(b bool) Value {
 	return Value{proto: &qosproxyv1.Value{Kind: &qosproxyv1.Value_Boolean{Boolean: b}}}
 }
 
-// Blob is a blob; nil is one of zero bytes.
+// Blob is a blob; nil is an empty one.
 func Blob(b []byte) Value {
 	return Value{proto: &qosproxyv1.Value{Kind: &qosproxyv1.Value_Blob{Blob: b}}}
 }
@@ -176,14 +176,15 @@ func UUID(id [16]byte) Value {
 	return Value{proto: &qosproxyv1.Value{Kind: &qosproxyv1.Value_Uuid{Uuid: id[:]}}}
 }
 
-// Timestamp is a timestamp, which has milliseconds: what is below is cut off.
+// Timestamp is a timestamp. It has a resolution of milliseconds; the rest of t is cut
+// off.
 func Timestamp(t time.Time) Value {
 	return Value{proto: &qosproxyv1.Value{Kind: &qosproxyv1.Value_Timestamp{Timestamp: t.UnixMilli()}}}
 }
 
 const day = 24 * time.Hour
 
-// Date is a date: that of t in t's own time zone.
+// Date is a date: the date of t in its own time zone.
 func Date(t time.Time) Value {
 	midnight := time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
 	days := midnight.Unix() / int64(day/time.Second)
@@ -193,12 +194,13 @@ func Date(t time.Time) Value {
 	return Value{proto: &qosproxyv1.Value{Kind: &qosproxyv1.Value_Date{Date: int32(days)}}}
 }
 
-// TimeOfDay is a time: the span since midnight, below 24 h.
+// TimeOfDay is a time: the span since midnight, less than 24 h.
 func TimeOfDay(sinceMidnight time.Duration) Value {
 	return Value{proto: &qosproxyv1.Value{Kind: &qosproxyv1.Value_Time{Time: int64(sinceMidnight)}}}
 }
 
-// Inet is an inet. An IPv4 address mapped to IPv6 is another value than the address.
+// Inet is an inet. An IPv4 address and the same address mapped to IPv6 are different
+// values.
 func Inet(addr netip.Addr) Value {
 	if !addr.IsValid() || addr.Zone() != "" {
 		return Value{err: fmt.Errorf("%q is not an address that an inet can hold", addr)}
@@ -206,13 +208,14 @@ func Inet(addr netip.Addr) Value {
 	return Value{proto: &qosproxyv1.Value{Kind: &qosproxyv1.Value_Inet{Inet: addr.AsSlice()}}}
 }
 
-// CQL is a value of any type as Cassandra serializes it, for a whole component of a
-// key: there is none inside another value.
+// CQL is a value of any type as Cassandra serializes it. It must be a whole component
+// of a key and cannot be used inside another value.
 func CQL(cell []byte) Value {
 	return Value{proto: &qosproxyv1.Value{Kind: &qosproxyv1.Value_Cql{Cql: cell}}}
 }
 
-// listOf returns the elements as a message, and the first error of one.
+// listOf returns the elements as a message. The error is that of the first element that
+// has one.
 func listOf(elements []any) (*qosproxyv1.ListValue, error) {
 	out := &qosproxyv1.ListValue{Elements: make([]*qosproxyv1.Value, len(elements))}
 	for i, e := range elements {
@@ -237,20 +240,20 @@ func Set(elements ...any) Value {
 	return Value{&qosproxyv1.Value{Kind: &qosproxyv1.Value_Set{Set: list}}, err}
 }
 
-// Tuple is a tuple. It has all elements of its type, of which some may be nil.
+// Tuple is a tuple. All elements of its type must be given; some may be nil.
 func Tuple(elements ...any) Value {
 	list, err := listOf(elements)
 	return Value{&qosproxyv1.Value{Kind: &qosproxyv1.Value_Tuple{Tuple: list}}, err}
 }
 
-// Vector is a vector; one of floats can also be given as a []float32.
+// Vector is a vector; a vector of floats can also be given as a []float32.
 func Vector(elements ...any) Value {
 	list, err := listOf(elements)
 	return Value{&qosproxyv1.Value{Kind: &qosproxyv1.Value_Vector{Vector: list}}, err}
 }
 
-// UDT is a value of a user-defined type: its fields in the order of the type. Those
-// at the end may be left out, which makes them null.
+// UDT is a value of a user-defined type: its fields in the order of the type. Fields at
+// the end may be left out, which makes them null.
 func UDT(fields ...any) Value {
 	list, err := listOf(fields)
 	return Value{&qosproxyv1.Value{Kind: &qosproxyv1.Value_Udt{Udt: &qosproxyv1.UdtValue{Fields: list.GetElements()}}}, err}

@@ -1,6 +1,6 @@
-// Package cql decides which Go values the raw cells of a lookup with Lookup.CQL
-// become: those of gocql, the driver of Apache Cassandra, with the types and
-// Unmarshalers that a program which used gocql already has.
+// Package cql decides which Go values the raw cells of a lookup with Lookup.CQL become.
+// It decodes them with gocql, the driver of Apache Cassandra, so that a program that
+// used gocql keeps its types and Unmarshalers.
 package cql
 
 import (
@@ -16,16 +16,16 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// protocol is the version of the native protocol in which cells are serialized:
-// there is no difference from 4 on.
+// protocol is the version of the native protocol in which cells are serialized.
+// Versions from 4 on do not differ in that.
 const protocol = 4
 
-// Scan returns the rows of a key as values of the struct T, like qosproxy.Scan, with
-// what gocql.Unmarshal does for each field.
+// Scan returns the rows of a key as values of the struct T, like qosproxy.Scan, but
+// decodes each field with gocql.Unmarshal.
 func Scan[T any](r qosproxy.Result) ([]T, error) { return qosproxy.ScanWith[T](r, Unmarshal) }
 
-// Unmarshal stores a cell of a column's type in what dst points to, as
-// gocql.Unmarshal does. It is a qosproxy.Decoder.
+// Unmarshal stores a cell in the variable that dst points to, as gocql.Unmarshal does
+// for the type of its column. It is a qosproxy.Decoder.
 func Unmarshal(t *qosproxyv1.Type, cell *qosproxyv1.Value, dst any) error {
 	info, err := TypeInfo(t)
 	if err != nil {
@@ -35,7 +35,7 @@ func Unmarshal(t *qosproxyv1.Type, cell *qosproxyv1.Value, dst any) error {
 	case *qosproxyv1.Value_Null:
 		return gocql.Unmarshal(info, nil, dst)
 	case *qosproxyv1.Value_Cql:
-		if kind.Cql == nil { // Zero bytes are a value, and not null.
+		if kind.Cql == nil { // Zero bytes are a value and not null.
 			return gocql.Unmarshal(info, []byte{}, dst)
 		}
 		return gocql.Unmarshal(info, kind.Cql, dst)
@@ -44,14 +44,14 @@ func Unmarshal(t *qosproxyv1.Type, cell *qosproxyv1.Value, dst any) error {
 	}
 }
 
-// TypeInfo returns gocql's description of a type, of which a column of an answer has
-// one. A custom type counts as a blob.
+// TypeInfo returns gocql's description of t, the type of a column of an answer. A
+// custom type is treated as a blob.
 func TypeInfo(t *qosproxyv1.Type) (info gocql.TypeInfo, err error) {
 	name, err := javaName(t)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { // What NewNativeType does instead of returning an error.
+	defer func() { // NewNativeType panics instead of returning an error.
 		if r := recover(); r != nil {
 			err = fmt.Errorf("gocql does not know the type %s: %v", t.GetName(), r)
 		}
@@ -59,10 +59,10 @@ func TypeInfo(t *qosproxyv1.Type) (info gocql.TypeInfo, err error) {
 	return gocql.NewNativeType(protocol, gocql.TypeCustom, name), nil
 }
 
-// prefix is that of Cassandra's classes.
+// prefix is the Java package of Cassandra's type classes.
 const prefix = "org.apache.cassandra.db.marshal."
 
-// classes are the classes of the types without parameters.
+// classes are the names of the type classes, without parameters.
 var classes = map[qosproxyv1.TypeKind]string{
 	qosproxyv1.TypeKind_TYPE_KIND_UNSPECIFIED: "BytesType",
 	qosproxyv1.TypeKind_TYPE_KIND_ASCII:       "AsciiType",
@@ -95,8 +95,9 @@ var classes = map[qosproxyv1.TypeKind]string{
 	qosproxyv1.TypeKind_TYPE_KIND_VECTOR:      "VectorType",
 }
 
-// javaName returns a type as Cassandra names it to drivers, which is the one form in
-// which gocql takes all types: that of a collection can be made in no other way.
+// javaName returns the Java class name by which Cassandra describes a type to drivers.
+// It is the only form in which gocql accepts all types: collections cannot be made in
+// any other way.
 func javaName(t *qosproxyv1.Type) (string, error) {
 	class, ok := classes[t.GetKind()]
 	if !ok {

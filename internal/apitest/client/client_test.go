@@ -46,7 +46,7 @@ func dial(t *testing.T, target string, o qosproxy.Options) *qosproxy.Client {
 	return client
 }
 
-// scripted is a proxy that fails calls as it is told, and then answers every key
+// scripted is a proxy that fails calls as scripted, and then answers every key
 // NOT_FOUND.
 type scripted struct {
 	qosproxyv1.UnimplementedQosProxyServer
@@ -57,6 +57,7 @@ type scripted struct {
 	deadline time.Duration // of the last call, 0 for none
 	headers  metadata.MD
 	health   *health.Server
+	first    bool // streams answer the first key in place of each
 }
 
 func (s *scripted) take(ctx context.Context) error {
@@ -96,6 +97,9 @@ func (s *scripted) StreamBatchGet(in *qosproxyv1.StreamBatchGetRequest, stream g
 	}
 	_ = stream.Send(&qosproxyv1.StreamBatchGetResponse{Part: &qosproxyv1.StreamBatchGetResponse_Header{Header: &qosproxyv1.StreamHeader{}}})
 	for i := range in.GetKeys() {
+		if s.first {
+			i = 0
+		}
 		_ = stream.Send(&qosproxyv1.StreamBatchGetResponse{Part: &qosproxyv1.StreamBatchGetResponse_Result{Result: &qosproxyv1.StreamResult{
 			Index: int32(i), Result: &qosproxyv1.KeyResult{Status: qosproxyv1.KeyStatus_KEY_STATUS_NOT_FOUND}}}})
 		if in.GetColumns() != nil {
@@ -105,7 +109,7 @@ func (s *scripted) StreamBatchGet(in *qosproxyv1.StreamBatchGetRequest, stream g
 	return nil
 }
 
-// serve listens at a unix socket when socket is set.
+// serve runs the proxy, at a unix socket if socket is set.
 func (s *scripted) serve(t *testing.T, socket string) string {
 	t.Helper()
 	network, at := "tcp", "127.0.0.1:0"
@@ -128,8 +132,7 @@ func (s *scripted) serve(t *testing.T, socket string) string {
 	return l.Addr().String()
 }
 
-// failure is an error as a proxy makes it; a reason of nothing is that of a
-// connection.
+// failure is an error of a proxy, or of a connection if reason is empty.
 func failure(code codes.Code, reason string, retry time.Duration) error {
 	s := status.New(code, "no")
 	if reason != "" {
@@ -287,7 +290,7 @@ func TestADeadlineThatPasses(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	failed, ok := errors.AsType[*qosproxy.Error](err)
 	require.True(t, ok)
-	if failed.Answer != nil { // The proxy was in time to say so.
+	if failed.Answer != nil { // The proxy answered before the client's deadline.
 		assert.Equal(t, qosproxy.TimedOut, failed.Answer.At(0).Status())
 	}
 }
@@ -356,6 +359,33 @@ func TestCredentials(t *testing.T) {
 	_, err = dial(t, s.serve(t, ""), qosproxy.Options{Token: qosproxy.TokenFile(token + ".none"), PlaintextToken: true}).Get(t.Context(), one)
 	require.ErrorContains(t, err, "token.none")
 	assert.Equal(t, codes.Unauthenticated, status.Code(err))
+}
+
+func TestAKeyThatIsAnsweredTwiceHidesNoOther(t *testing.T) {
+	s := &scripted{first: true}
+	var last error
+	for _, err := range dial(t, s.serve(t, ""), qosproxy.Options{}).Stream(t.Context(), qosproxy.Lookup{Table: "a.b", Keys: qosproxy.Keys("k", "l")}) {
+		last = err
+	}
+	require.ErrorContains(t, last, "another number of keys")
+	assert.Equal(t, codes.Internal, status.Code(last))
+}
+
+func TestNumbersThatTheWireCannotCarryAreRefused(t *testing.T) {
+	client := dial(t, (&scripted{}).serve(t, ""), qosproxy.Options{})
+	for says, l := range map[string]qosproxy.Lookup{
+		"LimitPerKey is 4294967296": {LimitPerKey: 1 << 32}, "LimitPerKey is -1": {LimitPerKey: -1}, "MinKeys is 4294967297": {MinKeys: 1<<32 + 1},
+		"Optional[1] is 4294967296; positions of 1 keys are 0 to 0": {Optional: []int{0, 1 << 32}}, "Optional[0] is -1": {Optional: []int{-1}},
+	} {
+		l.Table, l.Keys = "a.b", qosproxy.Keys("k")
+		_, err := client.Get(t.Context(), l)
+		require.ErrorContains(t, err, says)
+		assert.Equal(t, codes.InvalidArgument, status.Code(err))
+	}
+}
+
+func TestARowOfNoAnswerHasNoValues(t *testing.T) {
+	assert.Nil(t, qosproxy.Row{}.Value("name"))
 }
 
 func TestScanOfWhatNoKeyHolds(t *testing.T) {
