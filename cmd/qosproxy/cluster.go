@@ -14,11 +14,11 @@ import (
 	"github.com/qosproxy/qosproxy/internal/command"
 )
 
-// connectTimeout bounds how long a command waits for the cluster.
+// connectTimeout bounds how long a command waits for the cluster or a proxy.
 var connectTimeout = 10 * time.Second
 
-// openCluster connects to the cluster that the configuration names and waits
-// until its ring and schema are known. The caller closes it.
+// openCluster connects to the cluster of the configuration and waits until its ring and
+// schema are known. The caller must close it.
 func openCluster(ctx context.Context, configFile string) (*cassandra.Cluster, error) {
 	cfg, err := command.LoadConfig(configFile)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
-// errWrong is the end of a check that has found a problem or a warning.
+// errWrong is returned after checks that found a problem or a warning.
 var errWrong = errors.New("something is wrong; mend what is a problem or a warning")
 
 func newDoctor() *cobra.Command {
@@ -54,7 +54,7 @@ each with table, host and milliseconds or error; and counts by level.`,
 				return command.Usage(err)
 			}
 			if err := cmd.Context().Err(); err != nil {
-				return err // what was found until then is not to be believed
+				return err // the inspection is incomplete, so its findings may be wrong
 			}
 			report := doctor.Diagnose(cfg, found)
 			if output == "json" {

@@ -23,11 +23,11 @@ import (
 	"github.com/qosproxy/qosproxy/internal/server"
 )
 
-// fakeShutdown is how long requests in-flight are waited for: a test that ends the fake
-// does not wait for a delay that it asked for.
+// fakeShutdown is how long the shutdown waits for requests in-flight. A test that ends
+// the fake does not wait for a delay that it asked for.
 const fakeShutdown = 2 * time.Second
 
-// fakeOptions are the flags of fake.
+// fakeOptions are the flags of the command fake.
 type fakeOptions struct {
 	data              string
 	grpc, http, admin string
@@ -100,7 +100,7 @@ func runFake(ctx context.Context, o *fakeOptions, out io.Writer) error {
 	return serveFake(ctx, s, reloader)
 }
 
-// serveFake serves until ctx ends or a listener breaks.
+// serveFake serves until ctx ends or a listener fails.
 func serveFake(ctx context.Context, s *server.Server, reloader *reload.Reloader) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var reloading sync.WaitGroup
@@ -120,7 +120,7 @@ func serveFake(ctx context.Context, s *server.Server, reloader *reload.Reloader)
 	return failed
 }
 
-// listeners returns where to listen.
+// listeners returns the addresses to listen at.
 func (o *fakeOptions) listeners() (server.Config, error) {
 	var cfg server.Config
 	for _, l := range []struct {
@@ -141,7 +141,7 @@ func (o *fakeOptions) listeners() (server.Config, error) {
 	return cfg, nil
 }
 
-// announce prints where the fake listens, one listener a line.
+// announce prints the address of each listener, one per line.
 func (o *fakeOptions) announce(out io.Writer, s *server.Server, data *fake.Data) {
 	var b strings.Builder
 	for _, name := range []string{"grpc", "http", "admin"} {

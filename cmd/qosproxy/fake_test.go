@@ -27,10 +27,10 @@ const (
 	fakeExample = "../../api/fake.yaml"
 )
 
-// faked is a running fake.
+// faked is a running process of fake.
 type faked struct {
 	cmd *exec.Cmd
-	// addrs are the addresses by listener, as printed; summary is the line behind them.
+	// addrs are the printed addresses by listener; summary is the line after them.
 	addrs   map[string]string
 	summary string
 	out     *bufio.Scanner
@@ -39,7 +39,7 @@ type faked struct {
 	log bytes.Buffer
 }
 
-// Write takes the log.
+// Write receives the log.
 func (f *faked) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,7 +52,7 @@ func (f *faked) logged() string {
 	return f.log.String()
 }
 
-// startFake runs fake on free ports, and returns once it says where it listens.
+// startFake runs fake on free ports, and returns once it has printed its addresses.
 func startFake(t *testing.T, args ...string) *faked {
 	t.Helper()
 	f := &faked{addrs: map[string]string{}}
@@ -76,7 +76,7 @@ func startFake(t *testing.T, args ...string) *faked {
 	return f
 }
 
-// ask returns status and body of a batch of one table.
+// ask sends a lookup and returns status and body of the answer.
 func (f *faked) ask(t *testing.T, table, keys string) string {
 	t.Helper()
 	resp, err := http.Post("http://"+f.addrs["http"]+"/v1/"+table+":batchGet", "application/json", strings.NewReader(`{"keys": `+keys+`}`))

@@ -138,8 +138,7 @@ func (f *getFlags) run(cmd *cobra.Command, name string, keys []string) error {
 
 // ask makes one lookup.
 func (f *getFlags) ask(ctx context.Context, client qosproxyv1.QosProxyClient, req *qosproxyv1.BatchGetRequest) (*qosproxyv1.BatchGetResponse, error) {
-	// Not by a deadline, which the proxy would take for that of the lookup in place of the
-	// table's.
+	// A deadline is not used: the proxy would take it in place of the table's timeout.
 	patience := f.timeout + answerTimeout
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -154,8 +153,8 @@ func (f *getFlags) ask(ctx context.Context, client qosproxyv1.QosProxyClient, re
 	return nil, f.proxy.explainError(err)
 }
 
-// answerTimeout is how long the command waits for an answer, beyond --timeout if it is set. A
-// table with a longer timeout needs that.
+// answerTimeout is how long the command waits for an answer, in addition to --timeout if it
+// is set. A table with a longer timeout needs --timeout.
 var answerTimeout = 30 * time.Second
 
 var errNoAnswer = errors.New("no answer")
@@ -193,8 +192,8 @@ func tableNames(tables []*qosproxyv1.Table) string {
 	return names
 }
 
-// answered returns the response of a call. A lookup with no answered key is an
-// error that carries the response with the status of each key.
+// answered returns the response of a call; nil if there is none. A lookup in which no key was
+// answered is an error that carries the response with the status of each key.
 func answered(resp *qosproxyv1.BatchGetResponse, err error) *qosproxyv1.BatchGetResponse {
 	if err == nil {
 		return resp
@@ -207,7 +206,7 @@ func answered(resp *qosproxyv1.BatchGetResponse, err error) *qosproxyv1.BatchGet
 	return nil
 }
 
-// wireKeys turns what the user typed into keys of the table.
+// wireKeys converts keys as the user typed them to keys of the table.
 func wireKeys(table *qosproxyv1.Table, typed []string) ([]*qosproxyv1.Key, error) {
 	partitionKey := len(table.GetPartitionKey())
 	types, names, err := wireTypes(slices.Concat(table.GetPartitionKey(), table.GetClustering()))

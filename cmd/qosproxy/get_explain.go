@@ -13,10 +13,10 @@ import (
 	"github.com/qosproxy/qosproxy/internal/timeline"
 )
 
-// usualWidth is the width of a drawing that goes to a file or a pipe.
+// usualWidth is the width of a drawing that is written to a file or a pipe.
 const usualWidth = 80
 
-// printExplanation draws how the lookup was asked.
+// printExplanation draws how the lookup was executed.
 func (g *getResult) printExplanation(cmd *cobra.Command) error {
 	e := g.resp.GetExplanation()
 	if e == nil {
@@ -28,7 +28,7 @@ func (g *getResult) printExplanation(cmd *cobra.Command) error {
 	}
 	options := timeline.Options{Width: usualWidth}
 	if f, ok := out.(*os.File); ok && terminal.Is(out) {
-		// NO_COLOR is a wish that many terminals and people have in common.
+		// NO_COLOR is a convention of many terminal programs.
 		options.Colour = os.Getenv("NO_COLOR") == ""
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 			options.Width = columns
@@ -37,7 +37,7 @@ func (g *getResult) printExplanation(cmd *cobra.Command) error {
 	return timeline.Draw(out, g.drawn(e), options)
 }
 
-// drawn is an explanation as the drawing takes it.
+// drawn converts an explanation for package timeline.
 func (g *getResult) drawn(e *qosproxyv1.Explanation) *timeline.Lookup {
 	p := e.GetPlan()
 	l := &timeline.Lookup{
@@ -69,7 +69,7 @@ func (g *getResult) drawn(e *qosproxyv1.Explanation) *timeline.Lookup {
 	return l
 }
 
-// groupOf returns the group that asks a key, -1 for none.
+// groupOf returns the group that contains a key, -1 for none.
 func groupOf(k *qosproxyv1.PlannedKey) int {
 	if k.Group == nil {
 		return -1

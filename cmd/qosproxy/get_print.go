@@ -14,7 +14,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/explain"
 )
 
-// getResult is an answer with the keys as they were typed.
+// getResult is an answer, with the keys as they were typed.
 type getResult struct {
 	keys []string
 	resp *qosproxyv1.BatchGetResponse
@@ -48,7 +48,7 @@ func reasonWord(r qosproxyv1.Reason) string {
 	return strings.ToLower(strings.TrimPrefix(r.String(), "REASON_"))
 }
 
-// why returns reason and error of a key that was not answered; empty for others.
+// why returns reason and error of a key that was not answered; empty for other keys.
 func why(r *qosproxyv1.KeyResult) string {
 	word, text := reasonWord(r.GetReason()), r.GetError()
 	if word == "" || text == "" {
@@ -57,7 +57,7 @@ func why(r *qosproxyv1.KeyResult) string {
 	return word + ": " + text
 }
 
-// next returns the keys that have a further page, and the lookup of these pages.
+// next returns the keys that have a next page, and the lookup of these pages.
 func (g *getResult) next(req *qosproxyv1.BatchGetRequest) (keys []string, next *qosproxyv1.BatchGetRequest) {
 	next = proto.CloneOf(req)
 	next.Keys, next.PageTokens = nil, nil
@@ -70,12 +70,13 @@ func (g *getResult) next(req *qosproxyv1.BatchGetRequest) (keys []string, next *
 	return keys, next
 }
 
-// getPrinter prints a lookup, or one page after the other.
+// getPrinter prints the answer to a lookup, or its pages one after another.
 type getPrinter struct {
 	cmd *cobra.Command
-	// json prints documents, and not a table; pages is set when the lookup is made in pages.
+	// json selects JSON documents instead of a table; pages is set if the lookup is made in
+	// pages.
 	json, pages bool
-	// printed and rows count what was printed.
+	// printed and rows count the pages and rows printed so far.
 	printed, rows int32
 }
 
@@ -97,7 +98,7 @@ func (p *getPrinter) page(g *getResult) error {
 	return g.printExplanation(p.cmd)
 }
 
-// end prints what follows the last page.
+// end prints the summary after the last page.
 func (p *getPrinter) end() error {
 	if p.pages && !p.json {
 		fmt.Fprintf(p.cmd.OutOrStdout(), "\n%s in %s\n", plural(p.rows, "row", "rows"), plural(p.printed, "page", "pages"))
@@ -105,8 +106,8 @@ func (p *getPrinter) end() error {
 	return nil
 }
 
-// printTable prints one line for each row, and one for each key without rows, below their
-// header.
+// printTable prints a line for each row and for each key without rows, below a header if
+// header is set.
 func (g *getResult) printTable(cmd *cobra.Command, header bool) error {
 	types, names, err := wireTypes(g.resp.GetColumns())
 	if err != nil {
@@ -135,7 +136,7 @@ func (g *getResult) printTable(cmd *cobra.Command, header bool) error {
 	return w.Flush()
 }
 
-// printStats prints what the lookup took.
+// printStats prints the statistics of the lookup.
 func (g *getResult) printStats(out io.Writer) {
 	s := g.resp.GetStats()
 	fmt.Fprintf(out, "\n%s in %s, %s (%s, %s), %.1f ms\n", plural(s.GetKeys(), "key", "keys"), plural(s.GetGroups(), "group", "groups"),
@@ -143,7 +144,7 @@ func (g *getResult) printStats(out io.Writer) {
 		plural(s.GetFailovers(), "fail-over", "fail-overs"), s.GetElapsed().AsDuration().Seconds()*1000)
 }
 
-// plural returns a count with its noun.
+// plural returns a count with its noun, in the singular or plural.
 func plural(n int32, one, more string) string {
 	if n == 1 {
 		return "1 " + one
@@ -222,7 +223,7 @@ func cell(v *qosproxyv1.Value) []byte {
 	return nil
 }
 
-// wireTypes returns the types and names of columns as the proxy describes them.
+// wireTypes returns types and names of the columns that the proxy describes.
 func wireTypes(columns []*qosproxyv1.Column) ([]*cqltype.Type, []string, error) {
 	types, names := make([]*cqltype.Type, len(columns)), make([]string, len(columns))
 	for i, c := range columns {
@@ -235,8 +236,8 @@ func wireTypes(columns []*qosproxyv1.Column) ([]*cqltype.Type, []string, error) 
 	return types, names, nil
 }
 
-// wireType returns the type that the proxy describes. The name says it all, but
-// for the fields of a UDT.
+// wireType returns the type that the proxy describes. The name of a type says everything
+// except the fields of a UDT.
 func wireType(t *qosproxyv1.Type) (*cqltype.Type, error) {
 	fields := make(map[string]*qosproxyv1.Type)
 	collectUDTs(t, fields)
@@ -259,7 +260,7 @@ func wireType(t *qosproxyv1.Type) (*cqltype.Type, error) {
 	return cqltype.Parse(t.GetName(), resolve, "")
 }
 
-// collectUDTs finds the UDTs in a type, by name.
+// collectUDTs adds the UDTs within a type to into, by name.
 func collectUDTs(t *qosproxyv1.Type, into map[string]*qosproxyv1.Type) {
 	if t.GetKind() == qosproxyv1.TypeKind_TYPE_KIND_UDT {
 		name := strings.TrimSuffix(strings.TrimPrefix(t.GetName(), "frozen<"), ">")

@@ -17,13 +17,13 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// scripted is a proxy of one table, t of keyspace k, that answers as it is told.
+// scripted is a proxy with one table, t of keyspace k, whose answer is scripted.
 type scripted struct {
 	qosproxyv1.UnimplementedQosProxyServer
 	asked *qosproxyv1.BatchGetRequest
 	resp  *qosproxyv1.BatchGetResponse
-	// limited is set when the lookup had a deadline by its headers; hang is to give none an
-	// answer.
+	// limited is set if the headers of the lookup had a deadline; if hang is set, no lookup
+	// gets an answer.
 	limited, hang bool
 }
 
@@ -77,7 +77,7 @@ func explained() *qosproxyv1.BatchGetResponse {
 	}
 }
 
-// TestTheDeadlineIsTheTables is of a lookup whose --timeout alone limits it, if there is one.
+// TestTheDeadlineIsTheTables checks that get sends no deadline, with or without --timeout.
 func TestTheDeadlineIsTheTables(t *testing.T) {
 	s := &scripted{resp: explained()}
 	addr := s.serve(t)
@@ -173,7 +173,7 @@ func TestGetAsksForRows(t *testing.T) {
 	}
 }
 
-// pagedProxy answers each lookup with one row a key and, for its first pages, with a token.
+// pagedProxy answers each lookup with one row per key and, for its first pages, with a token.
 type pagedProxy struct {
 	scripted
 	tokens [][]string

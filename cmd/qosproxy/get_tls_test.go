@@ -20,7 +20,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/standin"
 )
 
-// issue writes a self-signed certificate and its key, and returns the files.
+// issue writes a self-signed certificate and its key to files.
 func issue(t *testing.T, name string) (cert, key string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,7 +42,7 @@ func issue(t *testing.T, name string) (cert, key string) {
 	return cert, key
 }
 
-// serveProducts runs a proxy of one table, and returns its address.
+// serveProducts runs a proxy with one table, and returns its address.
 func serveProducts(t *testing.T, tls server.TLS, deps ...server.Deps) string {
 	t.Helper()
 	deps = append(deps, server.Deps{})
@@ -66,7 +66,7 @@ func TestGetSpeaksTLS(t *testing.T) {
 
 	for name, c := range map[string]struct {
 		flags []string
-		fails string // empty: it does not
+		fails string // empty if the command succeeds
 	}{
 		"without TLS":                      {[]string{"--addr", open}, ""},
 		"with TLS":                         {[]string{"--addr", secured, "--ca", cert, "--server-name", "proxy.test"}, ""},

@@ -14,7 +14,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/command"
 )
 
-// listening is a proxy that remembers the tokens that came.
+// listening is a proxy that records the tokens that it receives.
 type listening struct {
 	scripted
 	tokens []string

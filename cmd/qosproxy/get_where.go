@@ -10,8 +10,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/cqltype"
 )
 
-// typedOperators are the operators as they are typed; of two that begin alike the longer comes
-// first.
+// typedOperators are the operators as the user types them. Of two with a common prefix the
+// longer comes first.
 var typedOperators = []struct {
 	typed    string
 	operator qosproxyv1.Operator
@@ -24,7 +24,8 @@ var typedOperators = []struct {
 	{" in ", qosproxyv1.Operator_OPERATOR_IN},
 }
 
-// wireConditions turns what the user typed into conditions on clustering columns.
+// wireConditions converts conditions as the user typed them to conditions on clustering
+// columns.
 func wireConditions(table *qosproxyv1.Table, typed []string) ([]*qosproxyv1.Condition, error) {
 	var out []*qosproxyv1.Condition
 	for _, text := range typed {
@@ -52,7 +53,7 @@ func wireConditions(table *qosproxyv1.Table, typed []string) ([]*qosproxyv1.Cond
 	return out, nil
 }
 
-// encodeTyped encodes a value: those of a list are JSON.
+// encodeTyped encodes a value. The values of a list are JSON.
 func encodeTyped(typ *cqltype.Type, text string, operator qosproxyv1.Operator) ([]byte, error) {
 	if operator == qosproxyv1.Operator_OPERATOR_IN {
 		return typ.EncodeJSON([]byte(text))
@@ -60,7 +61,7 @@ func encodeTyped(typ *cqltype.Type, text string, operator qosproxyv1.Operator) (
 	return typ.EncodeText(text)
 }
 
-// splitCondition cuts a condition at its first operator, and a list into its values.
+// splitCondition splits a condition at its first operator, and a list into its values.
 func splitCondition(text string) (*qosproxyv1.Condition, []string, error) {
 	at, found := len(text), -1
 	for i, o := range typedOperators {

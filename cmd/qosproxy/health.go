@@ -68,7 +68,7 @@ is also while Cassandra is down.`,
 	return cmd
 }
 
-// probe returns what the URL answers, as an error unless it is 200.
+// probe returns the body that the URL answers. Any status but 200 is an error.
 func probe(ctx context.Context, client *http.Client, url string) (string, error) {
 	defer client.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -94,9 +94,9 @@ func probe(ctx context.Context, client *http.Client, url string) (string, error)
 	return text, nil
 }
 
-// adminClient returns a client of the admin listener on this machine, and its URL
-// without a path. Where clients need a certificate it has that of the files, or if these are
-// empty that of the listener.
+// adminClient returns a client of the admin listener on this machine, and its URL without a
+// path. If the listener requires client certificates, the client uses that of the files, or
+// if these are empty the listener's own.
 func adminClient(l config.Listen, certFile, keyFile string) (*http.Client, string, error) {
 	if l.Admin == "" {
 		return nil, "", errors.New("listen.admin is off; give it an address, which is where health is asked")
@@ -121,8 +121,8 @@ func adminClient(l config.Listen, certFile, keyFile string) (*http.Client, strin
 	if own.CertFile == "" {
 		return &http.Client{Transport: transport}, "http://" + host, nil
 	}
-	// The certificate names the proxy as others call it, not this machine's loopback,
-	// and nothing secret is said.
+	// The certificate names the proxy as others call it, not the loopback address, so it is
+	// not verified. Nothing secret is sent.
 	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	if own.ClientCAFile != "" {
 		where := "--cert, --key"
@@ -138,7 +138,7 @@ func adminClient(l config.Listen, certFile, keyFile string) (*http.Client, strin
 	return &http.Client{Transport: transport}, "https://" + host, nil
 }
 
-// loopback is where this machine reaches a listener of all its addresses.
+// loopback returns where this machine reaches a listener at host.
 func loopback(host string) string {
 	ip := net.ParseIP(host)
 	switch {

@@ -27,7 +27,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/config"
 )
 
-// adminAt serves probes at a listener: alive, and ready or not.
+// adminAt serves the probes of a live proxy, ready or not, at a listener.
 func adminAt(t *testing.T, ln net.Listener, ready bool) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -96,8 +96,8 @@ func TestHealthOfNoProxyIsAFailureAndNotWrongUsage(t *testing.T) {
 	assert.ErrorContains(t, err, "listen.admin is off")
 }
 
-// TestHealthSpeaksTLSToItsOwnListener holds that a certificate for another name, and
-// one that clients must bring, are no obstacle.
+// TestHealthSpeaksTLSToItsOwnListener checks that health accepts a certificate for another
+// name, and brings one if the listener requires client certificates.
 func TestHealthSpeaksTLSToItsOwnListener(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }))
 	t.Cleanup(s.Close)
@@ -111,7 +111,7 @@ func TestHealthSpeaksTLSToItsOwnListener(t *testing.T) {
 	assert.Equal(t, "ok", answer)
 }
 
-// TestHealthHasACertificateOfItsOwn is of a listener that does not take its own certificate as
+// TestHealthHasACertificateOfItsOwn has a listener that does not accept its own certificate as
 // that of a client.
 func TestHealthHasACertificateOfItsOwn(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }))
@@ -134,7 +134,7 @@ func TestHealthHasACertificateOfItsOwn(t *testing.T) {
 	assert.ErrorContains(t, err, "--cert and --key go together")
 }
 
-// certified is a certificate that signs itself, in files.
+// certified is a self-signed certificate in files.
 type certified struct {
 	pem       []byte
 	cert, key string

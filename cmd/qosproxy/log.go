@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// logRoom is how many messages wait to be written at most.
+	// logRoom is how many messages may wait to be written.
 	logRoom = 1024
-	// logPatience is how long the end of the process waits for the last of them.
+	// logPatience is how long the end of the process waits until they are written.
 	logPatience = time.Second
 )
 
-// newLogger returns the logger of the process, whose level changes it while running,
-// and a function that writes what still waits.
+// newLogger returns the logger of the process, whose level can be changed by level
+// while it runs, and a function that writes the messages that still wait.
 //
-// Nobody who logs waits for out. Lookups do log, for instance when a host becomes
-// suspect, and what is behind standard error may block: a full disk, a pipe whose
-// reader is busy. When there is no room the oldest messages are dropped, which
-// a later one tells.
+// Logging never waits for out. Lookups log, for instance when a host becomes suspect,
+// and standard error may block: on a full disk, or on a pipe whose reader is busy. If
+// there is no room the oldest messages are dropped, and a later message says so.
 func newLogger(cfg *config.Config, level *slog.LevelVar, out io.Writer) (log *slog.Logger, flush func()) {
 	level.Set(cfg.Log.Level)
 	var dropped atomic.Pointer[slog.Logger]
-	// Without a Close method, so that closing the writer leaves out open.
+	// The struct hides a Close method of out, so that closing the writer leaves out
+	// open.
 	to := diode.NewWriter(struct{ io.Writer }{out}, logRoom, 0, func(missed int) {
 		if log := dropped.Load(); log != nil {
 			log.Warn("log messages were dropped: what is behind standard error was too slow for them", "messages", missed)

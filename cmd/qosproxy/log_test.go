@@ -16,7 +16,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/config"
 )
 
-// stuck is what takes nothing until it is released.
+// stuck is a writer that blocks until it is released.
 type stuck struct {
 	release chan struct{}
 	mu      sync.Mutex

@@ -1,6 +1,7 @@
 // Command qosproxy is a stateless QoS read proxy for Apache Cassandra. It answers
-// multi-key lookups by gRPC and HTTP/JSON. Each key is read from a replica and hedged
-// when it is late. Each command is one file beside this one.
+// multi-key lookups over gRPC and HTTP/JSON. It reads each key from a replica, and
+// hedges the read if the replica is late. Each subcommand has a file of its own in this
+// folder.
 package main
 
 import (
@@ -12,12 +13,13 @@ import (
 	"github.com/qosproxy/qosproxy/internal/command"
 )
 
-// version is the version of this build. The linker sets that of a tag; without one it is
-// the version of this tree, as Dockerfile, manifests and chart have it.
+// version is the version of this build. For a build of a tag the linker sets it;
+// otherwise it is the version of this tree, which Dockerfile, manifests and chart
+// repeat.
 var version = "0.1.0"
 
-// revision is the commit of a build outside of a repository, such as that of an
-// image, set by the linker. In a repository Go itself notes it.
+// revision is the commit of a build outside of a repository, such as that of an image.
+// The linker sets it. In a repository Go itself records the commit.
 var revision = ""
 
 func main() {

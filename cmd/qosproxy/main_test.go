@@ -27,7 +27,7 @@ func execute(t *testing.T, args ...string) (stdout string, err error) {
 }
 
 func TestTokenByTypeNeedsNoCluster(t *testing.T) {
-	// The tokens are those of CQL's token() function.
+	// The wanted tokens come from CQL's token() function.
 	for name, tc := range map[string]struct {
 		args []string
 		want string

@@ -14,7 +14,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/identity"
 )
 
-// proxyFlags say which running proxy a command asks, and who asks.
+// proxyFlags are the flags for the proxy that a command asks, and for the identity of
+// the caller.
 type proxyFlags struct {
 	addr  string
 	token string // the file
@@ -27,7 +28,7 @@ func (f *proxyFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.token, "token-file", "", "file whose first line is the bearer token of the client; without TLS it is sent unencrypted")
 }
 
-// dial returns a client of the proxy, which has not been asked yet.
+// dial returns a client of the proxy. It does not connect yet.
 func (f *proxyFlags) dial() (*qosproxy.Client, error) {
 	config, err := f.config()
 	if err != nil {
@@ -48,7 +49,7 @@ func (f *proxyFlags) dial() (*qosproxy.Client, error) {
 	return client, nil
 }
 
-// explainError turns an error of a call into one that says what to do.
+// explainError converts an error of a call to one that says what to do.
 func (f *proxyFlags) explainError(err error) error {
 	s := status.Convert(err)
 	switch {
@@ -63,7 +64,7 @@ func (f *proxyFlags) explainError(err error) error {
 	}
 }
 
-// explainConnection says what to do about a proxy that could not be reached.
+// explainConnection returns an error that says what to do if a proxy cannot be reached.
 func (f *proxyFlags) explainConnection(message string) error {
 	if remedy := tlsRemedy(message); remedy != "" {
 		return fmt.Errorf("no TLS connection to %s: %s (%s)", f.addr, remedy, message)
@@ -77,9 +78,9 @@ func (f *proxyFlags) explainConnection(message string) error {
 	return fmt.Errorf("no proxy answers at %s: %s; is qosproxy serve running, and is this its listen.grpc?", f.addr, message)
 }
 
-// closed reports whether a connection was made and then closed by the other side. A
-// proxy tells why it refuses a certificate only after the handshake, and what the
-// client writes meanwhile may fail before it has read that.
+// closed reports whether message means that the other side closed a connection after it
+// was made. A proxy says why it refuses a certificate only after the handshake, and
+// writes of the client may fail before it has read that.
 func closed(message string) bool {
 	for _, sign := range []string{"broken pipe", "connection reset", "server preface", "EOF"} {
 		if strings.Contains(message, sign) {
@@ -89,7 +90,8 @@ func closed(message string) bool {
 	return false
 }
 
-// whyClosed says why a listener may close connections that are made like this.
+// whyClosed returns why a listener may close connections that are made with these
+// flags.
 func (f *proxyFlags) whyClosed() string {
 	switch {
 	case !f.encrypted():

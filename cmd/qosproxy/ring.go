@@ -65,8 +65,8 @@ type ringReport struct {
 	Ranges   []ringRange  `json:"ranges,omitempty"`
 }
 
-// ringBalance is how evenly the data of a keyspace is spread within the local datacenter,
-// relative to the mean share of a host there.
+// ringBalance is how evenly the data of a keyspace is spread within the local datacenter.
+// Values are relative to the mean share of a host there.
 type ringBalance struct {
 	DC     string  `json:"dc"`
 	Min    float64 `json:"min"`
@@ -74,7 +74,7 @@ type ringBalance struct {
 	StdDev float64 `json:"stddev"`
 }
 
-// ringHost is one host with its share of the data, 0 to 1.
+// ringHost is one host and its share of the data, 0 to 1.
 type ringHost struct {
 	Host   string  `json:"host"`
 	ID     string  `json:"id"`

@@ -9,8 +9,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// TestBalanceIsOfTheLocalDatacenter has hosts that hold everything beside hosts that hold a
-// half: each datacenter is even, the two together are not.
+// TestBalanceIsOfTheLocalDatacenter has a datacenter whose hosts hold everything, and one
+// whose hosts hold a half: each is even, the two together are not.
 func TestBalanceIsOfTheLocalDatacenter(t *testing.T) {
 	r, err := ring.New(ring.Topology{
 		LocalDC:   "dc2",

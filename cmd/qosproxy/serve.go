@@ -14,8 +14,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/config"
 )
 
-// memoryShare is the share of the container's memory that Go may use before it
-// collects garbage harder; the rest is for what Go does not count.
+// memoryShare is the share of the container's memory that is Go's soft memory limit.
+// The rest is for memory that Go does not count.
 const memoryShare = 0.9
 
 func newServe() *cobra.Command {
@@ -64,8 +64,8 @@ SIGHUP. A reload is all-or-nothing: a mistake changes nothing.`,
 	return cmd
 }
 
-// limitMemory tells Go of the container's memory limit, which it does not look
-// up itself.
+// limitMemory sets Go's memory limit from that of the container, which Go does not read
+// by itself.
 func limitMemory(log *slog.Logger) {
 	_, err := memlimit.Set(
 		memlimit.WithRatio(memoryShare),

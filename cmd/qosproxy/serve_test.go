@@ -16,27 +16,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asCommand makes the test binary behave as qosproxy.
+// asCommand is a variable that makes the test binary behave as qosproxy.
 const asCommand = "QOSPROXY_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
-		// The variable is no setting of the proxy, which refuses those it does
-		// not know.
+		// The proxy refuses variables that are not its settings.
 		_ = os.Unsetenv(asCommand)
 		main()
 	}
 	os.Exit(m.Run())
 }
 
-// served is a running serve, without a cluster to read from.
+// served is a running process of the command serve, without a cluster to read from.
 type served struct {
 	cmd   *exec.Cmd
 	admin string
 	log   *bufio.Scanner
 }
 
-// startServe runs serve with that shutdown.delay and waits until it listens.
+// startServe runs serve with that shutdown.delay, and waits until it listens.
 func startServe(t *testing.T, delay string) *served {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "q.yaml")
@@ -63,8 +62,8 @@ shutdown: {delay: `+delay+`}
 	return s
 }
 
-// wait reads the log to its end and returns how the process ended, by itself or,
-// when it does not, by SIGKILL.
+// wait reads the log to its end and returns how the process ended. If it does not end
+// by itself, it is killed.
 func (s *served) wait() (log string, err error) {
 	defer time.AfterFunc(time.Minute, func() { _ = s.cmd.Process.Kill() }).Stop()
 	var b strings.Builder

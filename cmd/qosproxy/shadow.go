@@ -119,7 +119,7 @@ func (f *shadowFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer remove()
-	// What the command has to say is in the report.
+	// The report has all that the command prints.
 	a := app.New(cfg, app.Options{Version: version, Commit: commit(), Log: slog.New(slog.DiscardHandler)})
 	if err := startReady(cmd.Context(), a, cfg); err != nil {
 		return err
@@ -176,8 +176,8 @@ func (f *shadowFlags) open(stdin io.Reader) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// listen turns the listeners of a configuration off, but for a socket of its own where no
-// running proxy is asked. Nobody else connects there, so that clients need not show who they are.
+// listen turns the listeners of a configuration off. If no running proxy is asked, it adds a unix
+// socket. Nobody else connects there, so clients need no identity.
 func (f *shadowFlags) listen(cfg *config.Config) (socket string, remove func(), err error) {
 	cfg.Listen.GRPC, cfg.Listen.HTTP, cfg.Listen.Admin = "", "", ""
 	cfg.Listen.TLS, cfg.Shadow.Sample = config.ListenTLS{}, 0
@@ -214,10 +214,10 @@ func startReady(ctx context.Context, a *app.App, cfg *config.Config) error {
 func stop(a *app.App) {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
-	_ = a.Stop(ctx) // nobody waits for anything any more
+	_ = a.Stop(ctx) // nothing depends on a clean end
 }
 
-// parserOf returns what makes lookups of lines.
+// parserOf returns a parser that makes lookups from lines; table is the default table.
 func parserOf(a *app.App, table string) shadow.Parser {
 	of := func(name string) (*lookup.Table, error) {
 		if name == "" {
@@ -257,7 +257,7 @@ func parserOf(a *app.App, table string) shadow.Parser {
 	}
 }
 
-// progressOn returns what tells on a terminal how far a comparison is; nil elsewhere.
+// progressOn returns a function that shows the progress on a terminal; nil elsewhere.
 func progressOn(cmd *cobra.Command) func(*shadow.Report) {
 	w := cmd.ErrOrStderr()
 	if !terminal.Is(w) {
@@ -272,7 +272,7 @@ func progressOn(cmd *cobra.Command) func(*shadow.Report) {
 func (f *shadowFlags) write(stdout io.Writer, r *shadow.Report) (err error) {
 	w := stdout
 	if f.out != "" {
-		// It holds keys and values of the tables.
+		// The report has keys and values of the tables.
 		file, err := os.OpenFile(f.out, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 		if err != nil {
 			return fmt.Errorf("--out: %w", err)

@@ -14,7 +14,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/shadow"
 )
 
-// grpcPath reads lookups through the gRPC listener of a proxy, with cells as Cassandra's own
+// grpcPath reads lookups through the gRPC listener of a proxy. Cells are Cassandra's own
 // bytes, as the driver returns them.
 type grpcPath struct {
 	client qosproxyv1.QosProxyClient
@@ -25,7 +25,7 @@ type grpcPath struct {
 func (g *grpcPath) Read(ctx context.Context, req *lookup.Request) (*shadow.Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// Not a deadline: the proxy would take it for that of the lookup.
+	// No deadline is set: the proxy would use it as that of the lookup.
 	defer time.AfterFunc(req.Timeout+answerTimeout, func() { cancel(errNoAnswer) }).Stop()
 	message := batchGetOf(req)
 	start := time.Now()
@@ -67,7 +67,8 @@ func batchGetOf(req *lookup.Request) *qosproxyv1.BatchGetRequest {
 	for i, k := range req.Keys {
 		out.Keys[i] = &qosproxyv1.Key{Components: cqlValues(k.Components())}
 	}
-	// All columns by name: a running proxy may allow others than this configuration.
+	// All columns are named, because a running proxy may allow other columns than this
+	// configuration.
 	columns := req.Columns
 	if len(columns) == 0 {
 		columns = req.Table.Columns
@@ -88,7 +89,7 @@ func batchGetOf(req *lookup.Request) *qosproxyv1.BatchGetRequest {
 	return out
 }
 
-// wireOperators are the operators on the wire.
+// wireOperators maps operators to those of the protocol.
 var wireOperators = map[partition.Operator]qosproxyv1.Operator{
 	partition.Equal:          qosproxyv1.Operator_OPERATOR_EQUAL,
 	partition.In:             qosproxyv1.Operator_OPERATOR_IN,
@@ -106,7 +107,7 @@ func cqlValues(cells [][]byte) []*qosproxyv1.Value {
 	return out
 }
 
-// statusOf are the statuses by their wire number.
+// statusOf maps statuses of the protocol to those of partition.
 var statusOf = map[qosproxyv1.KeyStatus]partition.Status{
 	qosproxyv1.KeyStatus_KEY_STATUS_FOUND:       partition.Found,
 	qosproxyv1.KeyStatus_KEY_STATUS_NOT_FOUND:   partition.NotFound,
@@ -117,7 +118,7 @@ var statusOf = map[qosproxyv1.KeyStatus]partition.Status{
 	qosproxyv1.KeyStatus_KEY_STATUS_FAILED:      partition.Failed,
 }
 
-// resultOf returns the result of a key; one of a status that is unknown here is Failed.
+// resultOf returns the result of a key; it is Failed if its status is unknown here.
 func resultOf(r *qosproxyv1.KeyResult) partition.Result {
 	out := partition.Result{Status: partition.Failed}
 	if s, known := statusOf[r.GetStatus()]; known {

@@ -105,7 +105,7 @@ func TestTheProxysSideOfAComparison(t *testing.T) {
 	assert.Equal(t, partition.NotFound, a.Results[2].Status)
 	assert.Positive(t, a.Sent)
 
-	// It agrees with itself, by the columns that it tells.
+	// The answer agrees with itself, including its columns.
 	j := &shadow.Judge{Driver: path, Proxy: path, Pauses: shadow.DefaultPauses}
 	v := j.Compare(t.Context(), req, a, a)
 	assert.True(t, v.Agrees())

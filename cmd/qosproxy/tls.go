@@ -10,13 +10,15 @@ import (
 	"github.com/qosproxy/qosproxy/internal/command"
 )
 
-// tlsFlags say how a connection is encrypted, and who asks.
+// tlsFlags are the flags for the encryption of a connection and the certificate of the
+// client.
 type tlsFlags struct {
 	on    bool
 	files qosproxy.TLSFiles
 }
 
-// add adds the flags; address is the flag of the address that is connected to.
+// add adds the flags; address is the name of the flag that gives the address to connect
+// to.
 func (f *tlsFlags) add(flags *pflag.FlagSet, address string) {
 	flags.BoolVar(&f.on, "tls", false, "connect by TLS (implied by the other TLS flags)")
 	flags.StringVar(&f.files.CA, "ca", "", "PEM file of the authorities that sign the proxy's certificate (default: the system's)")
@@ -28,8 +30,8 @@ func (f *tlsFlags) add(flags *pflag.FlagSet, address string) {
 // encrypted reports whether the connection uses TLS.
 func (f *tlsFlags) encrypted() bool { return f.on || f.files != (qosproxy.TLSFiles{}) }
 
-// config returns the configuration of the connection; nil without TLS. Its errors
-// are of the usage.
+// config returns the configuration of the connection; nil without TLS. Its errors are
+// usage errors.
 func (f *tlsFlags) config() (*tls.Config, error) {
 	if !f.encrypted() {
 		return nil, nil
@@ -44,8 +46,7 @@ func (f *tlsFlags) config() (*tls.Config, error) {
 	return config, nil
 }
 
-// tlsTroubles are what to do about a connection that failed, by what its error
-// holds.
+// tlsTroubles is what to do about a connection that failed, by a part of its error.
 var tlsTroubles = []struct{ holds, remedy string }{
 	{"first record does not look like a TLS handshake", "it answers without TLS: leave --tls, --ca, --cert, --key and --server-name out"},
 	{"server gave HTTP response to HTTPS client", "it answers without TLS: leave --tls, --ca, --cert, --key and --server-name out"},
@@ -58,8 +59,8 @@ var tlsTroubles = []struct{ holds, remedy string }{
 	{"certificate has expired or is not yet valid", "its certificate is out of date: renew it, or set the clock of this machine"},
 }
 
-// tlsRemedy returns what to do about an error of a connection; empty if TLS is not
-// what is wrong.
+// tlsRemedy returns what to do about an error of a connection; empty if TLS is not the
+// cause.
 func tlsRemedy(message string) string {
 	for _, t := range tlsTroubles {
 		if strings.Contains(message, t.holds) {

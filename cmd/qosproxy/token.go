@@ -137,7 +137,7 @@ func printTokens(cmd *cobra.Command, rows []tokenRow, output string) error {
 	return w.Flush()
 }
 
-// parseTypes parses a comma-separated list of CQL types; a comma within <> or ()
+// parseTypes parses a comma-separated list of CQL types. A comma within <> or ()
 // belongs to the type.
 func parseTypes(list string) ([]*cqltype.Type, []string, error) {
 	var types []*cqltype.Type
@@ -168,7 +168,7 @@ func parseTypes(list string) ([]*cqltype.Type, []string, error) {
 	return types, names, nil
 }
 
-// keyFromText builds the key that a user typed.
+// keyFromText parses the key that a user typed.
 func keyFromText(types []*cqltype.Type, names []string, text string) (partition.Key, error) {
 	components, err := cqltype.PartitionKeyFromText(types, names, text)
 	if err != nil {

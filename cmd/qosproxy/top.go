@@ -21,7 +21,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
-// topFlags are the flags of the command.
+// topFlags are the flags of the command top.
 type topFlags struct {
 	admin    string
 	config   string
@@ -31,7 +31,7 @@ type topFlags struct {
 	tls      tlsFlags
 }
 
-// The bounds of --interval, and how long one answer may take.
+// The shortest --interval, and how long one answer may take.
 const (
 	topLeast    = 200 * time.Millisecond
 	topPatience = 5 * time.Second
@@ -81,14 +81,14 @@ proxy, one object a line. Their counts are since its start.`,
 	return cmd
 }
 
-// top watches one proxy.
+// top shows the state of one proxy.
 type top struct {
 	topFlags
 	url    string
 	client *http.Client
 }
 
-// open finds out where to ask.
+// open finds the address of the proxy.
 func (f topFlags) open() (*top, error) {
 	encrypted := f.tls.encrypted()
 	if f.admin == "" {
@@ -130,10 +130,10 @@ func (f topFlags) open() (*top, error) {
 	return t, nil
 }
 
-// maxAnswer bounds the answer of a server that is none of ours.
+// maxAnswer bounds the size of an answer, in case the server is not a proxy.
 const maxAnswer = 16 << 20
 
-// ask returns what the proxy answers, as it is and decoded.
+// ask returns the answer of the proxy, raw and decoded.
 func (t *top) ask(ctx context.Context) ([]byte, *status.Snapshot, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.url, nil)
 	if err != nil {
@@ -161,7 +161,7 @@ func (t *top) ask(ctx context.Context) ([]byte, *status.Snapshot, error) {
 	return body, &s, nil
 }
 
-// run looks until ctx ends, or once.
+// run shows the proxy until ctx ends, or once with --once.
 func (t *top) run(ctx context.Context, out io.Writer) error {
 	if t.output == "json" {
 		return t.runJSON(ctx, out)
@@ -184,7 +184,7 @@ func (t *top) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// every calls do at once and after each interval, until ctx ends or it fails.
+// every calls do at once and after each interval, until ctx ends or do fails.
 func (t *top) every(ctx context.Context, do func() error) error {
 	ticker := time.NewTicker(t.interval)
 	defer ticker.Stop()
@@ -244,8 +244,8 @@ func (t *top) runOnce(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// runScreen draws on a terminal until q, Ctrl-C or the end of ctx. What cannot be
-// reached is said on the screen, and asked again.
+// runScreen draws on a terminal until q, Ctrl-C or the end of ctx. A proxy that cannot
+// be reached is reported there, and asked again.
 func (t *top) runScreen(ctx context.Context, out *os.File) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -270,8 +270,8 @@ func (t *top) runScreen(ctx context.Context, out *os.File) error {
 			width, height = plainWidth, 24
 		}
 		lines := h.draw(width, height, colour)
-		// In one write, so that nothing flickers over a slow line. In raw mode a line
-		// feed alone does not go back to the first column.
+		// One write does not flicker over a slow line. In raw mode a line feed alone
+		// does not return to the first column.
 		_, err = io.WriteString(out, terminal.Home+strings.Join(lines, terminal.ClearLine+"\r\n")+terminal.ClearLine+terminal.ClearBelow)
 		return err
 	})

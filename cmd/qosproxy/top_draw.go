@@ -14,20 +14,20 @@ import (
 	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
-// plainWidth is how wide a text is that is not for a terminal.
+// plainWidth is the width of text that is not written to a terminal.
 const plainWidth = 110
 
-// rateSpan is over what time rates are taken.
+// rateSpan is the time over which rates are measured.
 const rateSpan = 5 * time.Second
 
-// topHistory is what top has seen in the last seconds.
+// topHistory is the snapshots of the last seconds.
 type topHistory struct {
 	seen []*status.Snapshot // the oldest first
-	// lost is why the proxy could not be reached at the last look; nil when it was.
+	// lost is why the last request to the proxy failed; nil if it did not.
 	lost error
 }
 
-// add takes a snapshot, and forgets those that are too old for a rate.
+// add adds a snapshot, and removes those that are too old for a rate.
 func (h *topHistory) add(s *status.Snapshot) {
 	if n := len(h.seen); n > 0 && !h.seen[n-1].Started.Equal(s.Started) {
 		h.seen = nil // another process
@@ -38,8 +38,8 @@ func (h *topHistory) add(s *status.Snapshot) {
 	}
 }
 
-// rate returns how fast a count grows a second; NaN when that is not known. A count of
-// what was not there before began at 0.
+// rate returns the increase of a count per second; NaN if it is not known. A count that a
+// snapshot does not have is 0 there.
 func (h *topHistory) rate(count func(*status.Snapshot) int64) float64 {
 	if len(h.seen) < 2 {
 		return math.NaN()
@@ -53,7 +53,7 @@ func (h *topHistory) rate(count func(*status.Snapshot) int64) float64 {
 	return float64(grown) / seconds
 }
 
-// rates are those of lookups, keys and failed lookups.
+// rates returns the rates of lookups, keys and failed lookups.
 func (h *topHistory) rates(of func(*status.Snapshot) status.Count) (lookups, keys, failed float64) {
 	return h.rate(func(s *status.Snapshot) int64 { return of(s).Lookups }),
 		h.rate(func(s *status.Snapshot) int64 { return of(s).Keys }),
@@ -82,7 +82,7 @@ func clientCount(name string) func(*status.Snapshot) status.Count {
 	}
 }
 
-// hostRate is the rate of a count of a host.
+// hostRate returns the rate of a count of one host.
 func (h *topHistory) hostRate(address string, count func(*status.Host) int64) float64 {
 	return h.rate(func(s *status.Snapshot) int64 {
 		for i := range s.Hosts {
@@ -94,7 +94,7 @@ func (h *topHistory) hostRate(address string, count func(*status.Host) int64) fl
 	})
 }
 
-// screen is the lines of one look.
+// screen collects the lines of one drawing.
 type screen struct {
 	*topHistory
 	s      *status.Snapshot
@@ -102,8 +102,8 @@ type screen struct {
 	lines  []string
 }
 
-// draw returns lines of at most width columns and, unless height is 0, at most height
-// of them: what is at the bottom is left out, with a word.
+// draw returns lines of at most width columns. Unless height is 0 there are at most height
+// lines; the last one then says how many were left out.
 func (h *topHistory) draw(width, height int, colour bool) []string {
 	d := &screen{topHistory: h, colour: colour}
 	if h.lost != nil {
@@ -132,7 +132,8 @@ func (h *topHistory) draw(width, height int, colour bool) []string {
 
 func (d *screen) line(text string) { d.lines = append(d.lines, text) }
 
-// paint colours a text, which must not be cleaned after that.
+// paint colours a text. The result must not be passed to clean, which would break the
+// colours.
 func (d *screen) paint(style terminal.Style, text string) string {
 	return terminal.Paint(text, style, d.colour)
 }
@@ -158,8 +159,8 @@ func (d *screen) header() {
 	}
 }
 
-// mostRows is how many tables, clients and troubles are shown; hosts are all shown, the
-// worst first.
+// mostRows is how many tables, clients and errors are shown. All hosts are shown, the worst
+// first.
 const mostRows = 10
 
 func (d *screen) tables() {
@@ -178,7 +179,7 @@ func (d *screen) tables() {
 		} else {
 			w := p.Now
 			for i, v := range []float64{w.P50MS, w.P95MS, w.P99MS, w.P999MS} {
-				// Percentiles above that of the SLO cannot break it.
+				// Percentiles above that of the SLO cannot violate it.
 				covered := []float64{50, 95, 99, 99.9}[i] <= p.Percentile
 				if w.Count == 0 {
 					v = math.NaN()
@@ -192,7 +193,7 @@ func (d *screen) tables() {
 	g.flush(len(tables) - mostRows)
 }
 
-// stateOrder are the states of hosts from the worst to the best, each with its sign and
+// stateOrder lists the states of hosts from the worst to the best, each with its sign and
 // colour.
 var stateOrder = []struct {
 	state  status.HostState
@@ -215,7 +216,7 @@ func stateRank(state status.HostState) int {
 func (d *screen) hosts() {
 	hosts := slices.Clone(d.s.Hosts)
 	slices.SortStableFunc(hosts, func(a, b status.Host) int { return cmp.Compare(stateRank(a.State), stateRank(b.State)) })
-	// What changes and what to look at first are within 80 columns.
+	// The columns that change and matter most are within the first 80 characters.
 	g := d.grid("HOST", "RACK", "STATE", "KEYS", "STMTS", "WAIT", "K/STMT", "LAT|ms", "OLDEST|ms", "SUBQ|/s", "SHARE|%", "HEDGED|away/s", "HEDGES|to/s")
 	g.left[1], g.left[2] = true, true
 	for i := range hosts {
@@ -278,7 +279,7 @@ func (d *screen) trouble() {
 	}
 }
 
-// when returns a colour if it is called for.
+// when returns colour if yes is true, no colour otherwise.
 func when(yes bool, colour terminal.Style) terminal.Style {
 	if yes {
 		return colour
@@ -292,19 +293,19 @@ type cellText struct {
 	colour terminal.Style
 }
 
-// textGrid aligns cells by what they show, which tabwriter cannot: it counts colours.
+// textGrid aligns cells by their visible width. A tabwriter would count the colours.
 type textGrid struct {
 	*screen
 	rows [][]cellText
-	// left are the columns that are not of numbers; the first is one.
+	// left are the columns that are aligned to the left, because they are not numbers.
 	left map[int]bool
 }
 
-// headRows are the rows of a head: names and units.
+// headRows is the number of rows of a header: names and units.
 const headRows = 2
 
-// grid begins a grid of these heads. What is behind a | is the unit, which stands below the
-// name: beside it, it would take room from the figures of a narrow window.
+// grid begins a grid with these headers. The text after a | is the unit. It stands below
+// the name: beside it, it would take room from the figures of a narrow window.
 func (d *screen) grid(heads ...string) *textGrid {
 	g := &textGrid{screen: d, left: map[int]bool{0: true, len(heads) - 1: heads[len(heads)-1] == "GIVES UP"}}
 	for range headRows {
@@ -319,10 +320,10 @@ func (d *screen) grid(heads ...string) *textGrid {
 
 func (g *textGrid) add(cells ...cellText) { g.rows = append(g.rows, cells) }
 
-// mostName is how wide a name may be, so that the figures beside it are seen.
+// mostName is the largest width of a name, so that the figures beside it stay visible.
 const mostName = 40
 
-// flush writes the grid, if it has more than a head, with a word on rows left out.
+// flush writes the grid if it has more than a header, and a line about more rows left out.
 func (g *textGrid) flush(more int) {
 	if len(g.rows) == headRows {
 		return
@@ -362,7 +363,7 @@ func (g *textGrid) flush(more int) {
 	}
 }
 
-// figure writes a number with three digits or so.
+// figure formats a number with about three digits.
 func figure(x float64) string {
 	switch a := math.Abs(x); {
 	case math.IsNaN(x) || math.IsInf(x, 0):
@@ -385,7 +386,7 @@ func figure(x float64) string {
 	return fmt.Sprintf("%.2f", x)
 }
 
-// clean takes from a text what would steer the terminal, or turn the text around: names
+// clean replaces characters that would control the terminal, or turn the text around: names
 // come from outside.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {

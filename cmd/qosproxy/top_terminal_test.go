@@ -20,7 +20,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
-// openTerminal returns both ends of a new pseudo-terminal of that size.
+// openTerminal returns both ends of a new pseudo-terminal of the given size.
 func openTerminal(t *testing.T, width, height uint16) (user, program *os.File) {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -42,8 +42,8 @@ func openTerminal(t *testing.T, width, height uint16) (user, program *os.File) {
 	return user, program
 }
 
-// TestTopOnATerminal runs top as a user does: it draws, goes on when the proxy is gone,
-// and leaves the terminal as it was.
+// TestTopOnATerminal runs top as a user does: top draws, goes on when the proxy is
+// gone, and leaves the terminal as it was.
 func TestTopOnATerminal(t *testing.T) {
 	for name, key := range map[string]string{"q": "q", "Ctrl-C": "\x03"} {
 		t.Run(name, func(t *testing.T) {

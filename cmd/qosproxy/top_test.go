@@ -28,7 +28,7 @@ import (
 // steering is a name that would clear the screen and set the title of a terminal.
 const steering = "shop.\x1b[2J\x1b]0;owned\x07\u202e\u009b31m"
 
-// watched is a proxy at a moment of its life.
+// watched is a proxy at a time after its start.
 func watched(at time.Duration) *status.Snapshot {
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	n := int64(at / time.Millisecond)
@@ -97,7 +97,7 @@ func TestTopShowsWhatIsSharedAt80Columns(t *testing.T) {
 	var h topHistory
 	for _, at := range []time.Duration{time.Second, 2 * time.Second} {
 		s := watched(at)
-		s.Hosts = s.Hosts[:4] // without the state of a long name
+		s.Hosts = s.Hosts[:4] // no state with a long name
 		h.add(s)
 	}
 	text := strings.Join(h.draw(80, 0, false), "\n")
@@ -128,7 +128,7 @@ func TestTopFitsItsWindow(t *testing.T) {
 	}
 }
 
-// admin serves snapshots a second apart.
+// admin serves snapshots that are one second apart.
 func admin(t *testing.T) http.Handler {
 	looks := 0
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

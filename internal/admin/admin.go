@@ -1,6 +1,6 @@
-// Package admin is the operators' pages: status, ring, hot keys, metrics, log level and
-// profiles. It decides what an operator sees of the proxy, and changes nothing but the
-// level of the log.
+// Package admin serves the operators' pages: status, ring, hot keys, metrics, log level
+// and profiles. It decides what an operator sees of the proxy. The only thing that it
+// can change is the log level.
 package admin
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/qosproxy/qosproxy/internal/status"
 )
 
-// Config is what the pages show.
+// Config selects what the pages show.
 type Config struct {
-	// Version is that of the build, on /status.
+	// Version is the version of the build, shown by /status.
 	Version string
 	// Pprof serves the Go profiler at /debug/pprof.
 	Pprof bool
-	// ClearHotKeys shows keys at /hotkeys as they are; otherwise their hashes.
+	// ClearHotKeys makes /hotkeys show keys in clear, not hashed.
 	ClearHotKeys bool
 }
 
@@ -34,14 +34,14 @@ type Lookup interface {
 	Ring() *ring.Ring
 }
 
-// Deps is what the pages ask. Lookup and NotReady are required; a nil field of the rest
-// leaves its part of the pages out.
+// Deps are the sources of the pages. Lookup and NotReady are required; if another field
+// is nil, its part of the pages is left out.
 type Deps struct {
-	// Lookup has the tables and the ring.
+	// Lookup provides the tables and the ring.
 	Lookup Lookup
-	// NotReady returns why the proxy takes no lookups, empty when it does.
+	// NotReady returns why the proxy does not accept lookups; empty if it does.
 	NotReady func() string
-	// Gatherer is what /metrics shows.
+	// Gatherer provides the metrics for /metrics.
 	Gatherer prometheus.Gatherer
 	// Hosts, SLA, Config, Admission and Shadow are shown by /status as JSON.
 	Hosts, SLA, Config, Admission, Shadow func() any
@@ -51,11 +51,11 @@ type Deps struct {
 	Board *status.Board
 	// YAML returns the configuration in use without secrets, for /status/config.
 	YAML func() ([]byte, error)
-	// HotKeys returns the k hottest keys of each table, shown by /hotkeys.
+	// HotKeys returns the k most requested keys of each table, shown by /hotkeys.
 	HotKeys func(k int) []lookup.HotKeys
 	// LogLevel is shown and changed by /log/level.
 	LogLevel *slog.LevelVar
-	// Log is told of a change of the level; nil discards it.
+	// Log receives a record when the level changes; nil discards it.
 	Log *slog.Logger
 }
 
@@ -67,8 +67,8 @@ type pages struct {
 	hotKeys *keyNamer
 }
 
-// New returns the pages of a process that starts now. They have no place on a public
-// network.
+// New returns the handler of the pages. It takes the time of the call as the start of
+// the process. The pages must not be reachable from a public network.
 func New(cfg Config, deps Deps) http.Handler {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)

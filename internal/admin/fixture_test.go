@@ -19,10 +19,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ready is the NotReady of a proxy that is ready.
+// ready is a NotReady of a proxy that is ready.
 func ready() string { return "" }
 
-// fake is a Lookup of the given tables and ring.
+// fake is a Lookup with the given tables and ring.
 type fake struct {
 	tables []*lookup.Table
 	ring   *ring.Ring
@@ -40,8 +40,8 @@ func (f *fake) Table(keyspace, name string) (*lookup.Table, error) {
 func (f *fake) Tables() []*lookup.Table { return f.tables }
 func (f *fake) Ring() *ring.Ring        { return f.ring }
 
-// table returns a table of columns written as "name type", of which the first
-// keys are the partition key.
+// table returns a table with columns written as "name type". The first keys of them are
+// the partition key.
 func table(t testing.TB, name string, keys int, columns ...string) *lookup.Table {
 	t.Helper()
 	var cs []schema.Column
@@ -59,7 +59,7 @@ func table(t testing.TB, name string, keys int, columns ...string) *lookup.Table
 	return &lookup.Table{Schema: s, Columns: s.Columns, Settings: &lookup.Settings{Keyspace: "ks", Table: name, Timeout: 125 * time.Millisecond}}
 }
 
-// products is a table of a single text key.
+// products is a table with a single text key.
 func products(t testing.TB) *lookup.Table {
 	t.Helper()
 	return table(t, "products", 1, "id text", "name text", "price double")

@@ -11,9 +11,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// keyNamer names keys in reports: by a hash that cannot be found by trying keys, as
-// its secret is known to this process alone, and that is the same in all reports of
-// the process; or in clear. A token would be no secret: its hash has none.
+// keyNamer names keys in reports: in clear, or by a hash with a secret of this process,
+// which prevents finding a key by trying keys. A key has the same hash in all reports
+// of the process. A token would not do: its hash has no secret.
 type keyNamer struct {
 	clear  bool
 	secret [sha256.Size]byte
@@ -25,8 +25,8 @@ func newKeyNamer(clear bool) *keyNamer {
 	return n
 }
 
-// name returns JSON: a key in clear is as in a request, and hashed when it cannot be
-// shown so.
+// name returns a key as JSON: as in a request, or hashed if it cannot or must not be
+// shown.
 func (n *keyNamer) name(table string, definition *schema.Table, routing []byte) json.RawMessage {
 	if n.clear && definition != nil {
 		if text, ok := clearKey(definition, routing); ok {
@@ -40,7 +40,7 @@ func (n *keyNamer) name(table string, definition *schema.Table, routing []byte) 
 	return json.RawMessage(`"#` + hex.EncodeToString(mac.Sum(nil)[:8]) + `"`)
 }
 
-// clearKey writes a key as JSON: its value, or an array of several.
+// clearKey returns a key as JSON: its single value, or an array of its values.
 func clearKey(definition *schema.Table, routing []byte) (json.RawMessage, bool) {
 	columns := definition.PartitionKey
 	if len(columns) == 1 {
@@ -49,7 +49,7 @@ func clearKey(definition *schema.Table, routing []byte) (json.RawMessage, bool) 
 	}
 	out := []byte{'['}
 	for i, c := range columns {
-		// CompositeType; see partition.NewKey.
+		// The encoding is that of CompositeType; see partition.NewKey.
 		if len(routing) < 2 {
 			return nil, false
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// How many keys of a table /hotkeys shows, and at most.
+// How many keys /hotkeys shows for each table, by default and at most.
 const (
 	defaultHotKeys = 10
 	maxHotKeys     = 100
@@ -39,8 +39,8 @@ type hot struct {
 	Hosts []string        `json:"hosts"`
 }
 
-// serveHotKeys shows which keys are asked for most: ?table=keyspace.table, of every
-// table without it; ?k= how many.
+// serveHotKeys shows the most requested keys of ?table=keyspace.table, or of every
+// table; ?k= is how many.
 func (p *pages) serveHotKeys(w http.ResponseWriter, r *http.Request) {
 	k, table := defaultHotKeys, r.URL.Query().Get("table")
 	if text := r.URL.Query().Get("k"); text != "" {
@@ -80,7 +80,7 @@ func (p *pages) hotTable(name string, h *lookup.HotKeys) hotTable {
 	return out
 }
 
-// text is one list of keys for each table.
+// text returns one list of keys for each table.
 func (p hotPage) text() string {
 	var b strings.Builder
 	for _, table := range p.Tables {

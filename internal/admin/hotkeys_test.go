@@ -16,7 +16,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// hotPages report one hot key of two tables, one of which has a composite key.
+// hotPages report one hot key of each of two tables; one has a composite key.
 func hotPages(t *testing.T, clear bool) http.Handler {
 	t.Helper()
 	wide := table(t, "wide", 2, "a text", "b int", "v text")
@@ -34,7 +34,7 @@ func hotPages(t *testing.T, clear bool) http.Handler {
 	})
 }
 
-// hotNames are the keys that a page names.
+// hotNames returns the keys that a page names.
 func hotNames(t *testing.T, h http.Handler, target string) []string {
 	t.Helper()
 	w := do(h, "GET", target)

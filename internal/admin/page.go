@@ -9,15 +9,15 @@ import (
 	"github.com/qosproxy/qosproxy/internal/status"
 )
 
-// parts are the parts of the status page, in files of their own so that a browser may
-// be told to run nothing else.
+// parts are the files of the status page. Style and script are files of their own, so
+// that the policy can forbid inline ones.
 //
 //go:embed page.html page.css page.js
 var parts embed.FS
 
-// pagePolicy is the Content-Security-Policy of the page: its own style and script, its
-// own answers, and nothing else. No text becomes markup or code, whatever a table is
-// called.
+// pagePolicy is the Content-Security-Policy of the page. It allows the page's own style,
+// script and requests, and nothing else. No text can become markup or code, whatever the
+// name of a table is.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -26,7 +26,8 @@ var pageTypes = map[string]string{
 	"page.html": "text/html; charset=utf-8", "page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8",
 }
 
-// routeStatusPage routes what the status page is made of. The page itself is at /status.
+// routeStatusPage adds the routes of the status page's parts. The page itself is at
+// /status.
 func (p *pages) routeStatusPage(mux *http.ServeMux) {
 	for _, name := range []string{"page.css", "page.js"} {
 		mux.HandleFunc("GET /status/"+name, func(w http.ResponseWriter, _ *http.Request) { servePart(w, name) })
@@ -36,7 +37,8 @@ func (p *pages) routeStatusPage(mux *http.ServeMux) {
 		mux.HandleFunc("GET /status/config", p.serveConfig)
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		// Relative, so that it works behind a proxy that serves it below a path.
+		// The location is relative, so that it works behind a proxy that serves the page
+		// below a path.
 		w.Header().Set("Location", "status")
 		writeText(w, http.StatusFound, "see status\n")
 	})
@@ -45,7 +47,7 @@ func (p *pages) routeStatusPage(mux *http.ServeMux) {
 // servePart answers with a part of the page.
 func servePart(w http.ResponseWriter, name string) {
 	body, err := parts.ReadFile(name)
-	if err != nil { // only by a name that this package misspells
+	if err != nil { // only if this package misspells a name
 		writeError(w, http.StatusInternalServerError, internal, "", "the page is not in this build")
 		return
 	}
@@ -55,7 +57,7 @@ func servePart(w http.ResponseWriter, name string) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	// The next build may have other parts under the same names.
+	// The next build may have other content under the same names.
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))

@@ -23,9 +23,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// browser is a headless Chromium, driven by the DevTools protocol over a pipe. The
-// handful of commands that these tests need are a page of code; a library for all of
-// the protocol would be the largest dependency of this module.
+// browser is a headless Chromium, driven by the DevTools protocol over a pipe. The few
+// commands that these tests need are a page of code; a library for the whole protocol
+// would be the largest dependency of this module.
 type browser struct {
 	t       *testing.T
 	to      *os.File
@@ -34,7 +34,8 @@ type browser struct {
 	mu      sync.Mutex
 	id      int
 	replies map[int]chan reply
-	// console is what the page said there, violations of its policy among it.
+	// console is what the page wrote to its console, including violations of its
+	// policy.
 	console []string
 }
 
@@ -43,8 +44,8 @@ type reply struct {
 	Error  *struct{ Message string }
 }
 
-// startBrowser starts Chromium, or skips the test where there is none. With
-// REQUIRE_BROWSER set, as CI does, there has to be one.
+// startBrowser starts Chromium, or skips the test if it is not installed. With
+// REQUIRE_BROWSER set, as in CI, the test fails instead.
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
 	path := ""
@@ -68,7 +69,7 @@ func startBrowser(t *testing.T) *browser {
 	require.NoError(t, err)
 	cmd := exec.Command(path, "--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--no-first-run", "--hide-scrollbars", "--disable-background-networking", "--disable-component-update", "--no-proxy-server", "--user-data-dir="+profile)
-	cmd.ExtraFiles = []*os.File{read, write} // its 3 and 4
+	cmd.ExtraFiles = []*os.File{read, write} // file descriptors 3 and 4 of Chromium
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, cmd.Start())
 	_ = read.Close()
@@ -83,7 +84,7 @@ func startBrowser(t *testing.T) *browser {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 		_ = to.Close()
-		_ = from.Close() // a helper process that is not of the group may have the other end
+		_ = from.Close() // a helper process outside the group may hold the other end
 		<-ended
 		_ = os.RemoveAll(profile)
 	})
@@ -98,7 +99,7 @@ func startBrowser(t *testing.T) *browser {
 	return b
 }
 
-// listen hands answers to those who wait for them. Messages end with a zero byte.
+// listen passes answers to the calls that wait for them. Messages end with a zero byte.
 func (b *browser) listen(from io.Reader) {
 	in := bufio.NewReaderSize(from, 1<<20)
 	for {
@@ -177,7 +178,7 @@ func (b *browser) until(expression string) {
 	}
 }
 
-// show sets the size of the screen and day or night, and opens a page.
+// show sets the size of the screen and the colour scheme, and opens a page.
 func (b *browser) show(url string, width, height int, scheme string) {
 	b.t.Helper()
 	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
@@ -185,8 +186,8 @@ func (b *browser) show(url string, width, height int, scheme string) {
 	b.call("Page.navigate", map[string]any{"url": url}, nil)
 }
 
-// picture writes a screenshot of the whole page into the folder named by
-// QOS_SCREENSHOTS, if there is one.
+// picture writes a screenshot of the whole page into the folder QOS_SCREENSHOTS, if it
+// is set.
 func (b *browser) picture(name string) {
 	b.t.Helper()
 	folder := os.Getenv("QOS_SCREENSHOTS")
@@ -200,7 +201,7 @@ func (b *browser) picture(name string) {
 	require.NoError(b.t, os.WriteFile(filepath.Join(folder, name+".png"), data, 0o600))
 }
 
-// said returns what the page has said on the console since it was last asked.
+// said returns what the page has written to the console since the last call.
 func (b *browser) said() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -209,7 +210,7 @@ func (b *browser) said() []string {
 	return said
 }
 
-// screens are how operators look at the page.
+// screens are the screens on which operators see the page.
 var screens = []struct {
 	name          string
 	width, height int
@@ -225,7 +226,7 @@ func TestThePageInABrowser(t *testing.T) {
 		b.show(site.URL+"/status", screen.width, screen.height, screen.scheme)
 		b.until(`document.querySelectorAll('#hosts tbody tr').length === 8`)
 		b.until(`document.querySelectorAll('#chart polyline').length >= 8`)
-		// Rates need two answers; a busy machine takes a while.
+		// Rates need two answers, which can take a while on a busy machine.
 		b.until(`document.querySelector('#hosts tbody tr td:last-child').textContent !== '–'`)
 		assert.Equal(t, true, b.eval(fmt.Sprintf(`document.documentElement.scrollWidth <= %d`, screen.width)), "%s: the page scrolls sideways", screen.name)
 		assert.Equal(t, 8.0, b.eval(`document.querySelectorAll('#ring path').length`))
@@ -256,8 +257,8 @@ func TestThePageInABrowser(t *testing.T) {
 	b.picture("lost")
 }
 
-// TestNamesAreNeverMarkup has the control that the same names, taken for markup, would
-// own the page but for its policy.
+// TestNamesAreNeverMarkup has a control: as markup and without the policy, the same
+// names take over the page.
 func TestNamesAreNeverMarkup(t *testing.T) {
 	b := startBrowser(t)
 	s, _ := scriptedPages(t, scriptedSource{hostile: true})
@@ -268,7 +269,7 @@ func TestNamesAreNeverMarkup(t *testing.T) {
 	for _, name := range hostile {
 		quoted, err := json.Marshal(name)
 		require.NoError(t, err)
-		// Characters that turn a text around are shown as such.
+		// Characters that reverse the direction of text are replaced.
 		quoted = bytes.ReplaceAll(bytes.ReplaceAll(quoted, []byte("\u202e"), []byte("\ufffd")), []byte("\u2066"), []byte("\ufffd"))
 		assert.Equal(t, true, b.eval(`[...document.querySelectorAll('#tables tbody th bdi')].some((x) => x.textContent === `+string(quoted)+`)`), name)
 	}
@@ -278,7 +279,7 @@ func TestNamesAreNeverMarkup(t *testing.T) {
 	assert.Equal(t, "qosproxy", b.eval(`document.title`))
 	b.picture("hostile")
 
-	// The policy holds where the page would not.
+	// The policy refuses what the page itself might allow.
 	assert.Equal(t, "refused", b.eval(`(() => { try { document.body.insertAdjacentHTML('beforeend', '<p>'); return 'taken'; } catch (e) { return 'refused'; } })()`))
 	assert.Equal(t, "refused", b.eval(`(() => { try { const s = document.createElement('p'); s.setAttribute('onclick', "document.title='owned'"); document.body.append(s); s.click(); return 'taken'; } catch (e) { return 'refused'; } })()`))
 	assert.Equal(t, "qosproxy", b.eval(`document.title`))
@@ -290,5 +291,5 @@ func TestNamesAreNeverMarkup(t *testing.T) {
 	}))
 	defer open.Close()
 	b.show(open.URL, 390, 844, "light")
-	b.until(`document.title === 'owned'`) // control: without a policy and as markup the name does what it says
+	b.until(`document.title === 'owned'`) // control: as markup without a policy, the name runs its code
 }

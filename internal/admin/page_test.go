@@ -17,7 +17,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/status"
 )
 
-// hostile are names that a page which trusted them would run or be broken by.
+// hostile are names that would be run by, or break, a page that trusts them.
 var hostile = []string{
 	`<img src=x onerror="document.title='owned'">`,
 	`</script><script>document.title='owned'</script>`,
@@ -25,11 +25,11 @@ var hostile = []string{
 	"\u202egnp.exe\u2066", "a.b&amp;&#x3c;b&#x3e;", `javascript:document.title='owned'`, "__proto__", "a.very_long_name_that_has_no_place_to_break_and_goes_on_and_on_and_on_beyond_any_screen",
 }
 
-// scripted is a source of a proxy under load, whose names are hostile where that is
-// said.
+// scriptedSource simulates a proxy under load. If hostile is set, its names are
+// hostile.
 type scriptedSource struct {
 	hostile bool
-	calm    bool // without trouble
+	calm    bool // no trouble is reported
 }
 
 func (s scriptedSource) names() []string {
@@ -96,7 +96,7 @@ func (s scriptedSource) History(string) []status.Step {
 	return out
 }
 
-// scriptedPages are the pages over a board of a scripted source.
+// scriptedPages returns the pages over a board with a scripted source.
 func scriptedPages(t testing.TB, source scriptedSource) (http.Handler, *status.Board) {
 	t.Helper()
 	deps := scriptedDeps(t, source)
@@ -212,7 +212,7 @@ func TestWithoutABoardThereIsNoPage(t *testing.T) {
 	assert.Equal(t, "application/json", do(s, "GET", "/status", "Accept", "text/html").Header().Get("Content-Type"))
 }
 
-// TestReadersAndLookupsDoNotDisturbEachOther is of use under the race detector.
+// TestReadersAndLookupsDoNotDisturbEachOther is meant for the race detector.
 func TestReadersAndLookupsDoNotDisturbEachOther(t *testing.T) {
 	s, board := scriptedPages(t, scriptedSource{})
 	var all sync.WaitGroup

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// writeTimeout bounds the time in which a client takes a page whole.
+// writeTimeout bounds the time that a client may take to read a whole page.
 const writeTimeout = 30 * time.Second
 
-// The codes of errors, as those of the HTTP/JSON API.
+// The codes of errors, as in the HTTP/JSON API.
 const (
 	invalid     = "INVALID_ARGUMENT"
 	unavailable = "UNAVAILABLE"
@@ -22,7 +22,7 @@ const (
 // textual is a page that is shown as JSON or, for a terminal, as text.
 type textual interface{ text() string }
 
-// writePage writes a page in the form that the client wants.
+// writePage writes a page as text or JSON, as the client prefers.
 func writePage(w http.ResponseWriter, r *http.Request, page textual) {
 	if wantsText(r) {
 		writeText(w, http.StatusOK, page.text())
@@ -50,7 +50,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	writeBody(w, status, body, err)
 }
 
-// writeBody writes a body of JSON, unless it could not be encoded.
+// writeBody writes a JSON body, or an error if err is not nil.
 func writeBody(w http.ResponseWriter, status int, body []byte, err error) {
 	if err != nil {
 		writeError(w, http.StatusInternalServerError, internal, "", "the answer could not be written as JSON: "+err.Error())
@@ -62,8 +62,8 @@ func writeBody(w http.ResponseWriter, status int, body []byte, err error) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	// Neither can be reported to anyone: a writer without deadlines is a test's,
-	// and a client that is gone takes no error.
+	// Neither error can be reported to anyone: only the writer of a test lacks
+	// deadlines, and a client that is gone reads no error.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
@@ -79,20 +79,20 @@ func writeError(w http.ResponseWriter, status int, code, field, message string) 
 	writeJSON(w, status, map[string]inner{"error": {code, message, field}})
 }
 
-// badRequest says what is wrong with a parameter.
+// badRequest writes an error about a parameter.
 func badRequest(w http.ResponseWriter, field, message string) {
 	writeError(w, http.StatusBadRequest, invalid, field, message)
 }
 
-// wantsText reports whether a page is for a terminal: by ?format=text, or by its
-// Accept header.
+// wantsText reports whether the client asks for text, by ?format=text or its Accept
+// header.
 func wantsText(r *http.Request) bool {
 	format := r.URL.Query().Get("format")
 	return format == "text" || format == "" && strings.HasPrefix(r.Header.Get("Accept"), "text/plain")
 }
 
-// wantsHTML reports whether a browser asks, by ?format= or by an Accept header that
-// names HTML and does not prefer JSON. Tools that accept anything get JSON.
+// wantsHTML reports whether the client asks for HTML, by ?format=html or by an Accept
+// header that names HTML and does not prefer JSON. Tools that accept anything get JSON.
 func wantsHTML(r *http.Request) bool {
 	if format := r.URL.Query().Get("format"); format != "" {
 		return format == "html"
@@ -102,8 +102,8 @@ func wantsHTML(r *http.Request) bool {
 	return html > 0 && html >= acceptance(accept, "application/json")
 }
 
-// acceptance returns the weight that an Accept header gives to a media type by name; 0
-// when it does not name it.
+// acceptance returns the weight that an Accept header gives to a media type that it
+// names; 0 if it does not name it.
 func acceptance(accept, media string) float64 {
 	for part := range strings.SplitSeq(accept, ",") {
 		name, parameters, _ := strings.Cut(part, ";")

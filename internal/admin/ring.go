@@ -33,7 +33,7 @@ type ringKeyspace struct {
 	Problem     string             `json:"problem,omitempty"`
 }
 
-// serveRing shows who owns what: as JSON, or as text for a terminal.
+// serveRing shows who owns which share: as JSON, or as text for a terminal.
 func (p *pages) serveRing(w http.ResponseWriter, r *http.Request) {
 	snapshot := p.deps.Lookup.Ring()
 	if snapshot == nil {
@@ -68,7 +68,7 @@ func describeRing(r *ring.Ring) ringPage {
 	return page
 }
 
-// text is one table of hosts for each keyspace.
+// text returns one table of hosts for each keyspace.
 func (p ringPage) text() string {
 	var b strings.Builder
 	for _, k := range p.Keyspaces {

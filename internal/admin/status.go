@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// statusRing is the ring in a few numbers.
+// statusRing summarizes the ring.
 type statusRing struct {
 	Hosts     int      `json:"hosts"`
 	LocalDC   string   `json:"local_dc,omitempty"`
 	Keyspaces []string `json:"keyspaces"`
-	// Datacenters are those of the fail-over order.
+	// Datacenters are the datacenters in fail-over order.
 	Datacenters any `json:"datacenters,omitempty"`
 }
 
@@ -30,7 +30,7 @@ type statusPage struct {
 	Shadow    any         `json:"shadow,omitempty"`
 }
 
-// serveStatus shows the proxy as JSON, or to a browser as a page.
+// serveStatus shows the status as JSON, or as a page for a browser.
 func (p *pages) serveStatus(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "Accept")
 	if p.deps.Board != nil && wantsHTML(r) {

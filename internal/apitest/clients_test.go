@@ -16,19 +16,19 @@ import (
 	"github.com/qosproxy/qosproxy/internal/standin"
 )
 
-// required is set by `make test-clients`, which has built grpcurl. Other languages and their
-// registries may be missing there as well, unless clienttest.Required is set: Go is all that
-// the project asks for.
+// required is an environment variable that `make test-clients` sets, which has built
+// grpcurl. Other languages and their registries may still be missing, unless
+// clienttest.Required is set: the project requires only Go.
 const required = "QOSPROXY_CLIENT_TOOLS"
 
-// serve runs a proxy of the demo's tables, and returns its address.
+// serve runs a proxy with the demo's tables, and returns its address.
 func serve(t *testing.T) string {
 	t.Helper()
 	address, _ := serveBoth(t)
 	return address
 }
 
-// serveBoth is serve with the address of the HTTP listener as well.
+// serveBoth is like serve and also returns the address of the HTTP listener.
 func serveBoth(t *testing.T) (grpc, http string) {
 	t.Helper()
 	on := server.Listener{Address: "127.0.0.1:0"}
@@ -47,8 +47,8 @@ func serveBoth(t *testing.T) (grpc, http string) {
 	return s.Addr("grpc").String(), s.Addr("http").String()
 }
 
-// grpcurlExamples are the commands of a document that begin with grpcurl, those of
-// several lines joined.
+// grpcurlExamples returns the commands of a document that begin with grpcurl. Continued
+// lines are joined.
 func grpcurlExamples(t *testing.T, document string) []string {
 	t.Helper()
 	text, err := os.ReadFile(document)
@@ -63,7 +63,7 @@ func grpcurlExamples(t *testing.T, document string) []string {
 	return commands
 }
 
-// The examples of the documents run as they are written, but for the address.
+// The examples of the documents run as they are written, except for the address.
 func TestGrpcurlExamples(t *testing.T) {
 	tools, err := filepath.Abs("../bin/tools")
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func example(t *testing.T, contains string) string {
 	return ""
 }
 
-// The first lookups of the README run as they are written, but for the addresses.
+// The first lookups of the README run as they are written, except for the addresses.
 func TestFirstLookups(t *testing.T) {
 	if testing.Short() && os.Getenv(required) == "" {
 		t.Skip("builds a program")
@@ -148,7 +148,8 @@ func TestFirstLookups(t *testing.T) {
 	})
 }
 
-// The package's own tests, its generated code and the example in the documents.
+// TestPython runs the package's own tests, and checks its generated code and the documents'
+// example.
 func TestPython(t *testing.T) {
 	if testing.Short() && os.Getenv(required) == "" {
 		t.Skip("installs grpcio")
@@ -157,7 +158,7 @@ func TestPython(t *testing.T) {
 	run := func(name string, args ...string) string {
 		t.Helper()
 		command := exec.CommandContext(t.Context(), name, args...)
-		command.Dir = "python" // In the folder of Go's package, qosproxy is that.
+		command.Dir = "python" // In the folder api, qosproxy would be the folder of the Go package.
 		out, err := command.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		return string(out)

@@ -42,7 +42,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/standin"
 )
 
-// typed is a CQL type with values of it as JSON, among them those that clients get wrong.
+// typed is a CQL type with values of it as JSON, including those that clients often get wrong.
 type typed struct {
 	cql    string
 	noKey  bool
@@ -87,8 +87,8 @@ var everyType = []typed{
 
 var address = map[string][]string{"address": {"street text", "Zip int", "tags frozen<list<text>>"}}
 
-// wide is a table with a column of each type, and one of each type that can be a key by itself. The
-// last row of the first has nulls alone.
+// wide returns a table with a column of each type, and a table for each type that can be a key by itself. In the
+// last row of the first table all columns are null.
 func wide() []standin.Table {
 	table := standin.Table{Name: "types.wide", Columns: []string{"id int"}, Types: address}
 	rows := 1
@@ -123,7 +123,7 @@ func wide() []standin.Table {
 	return append(keys, table)
 }
 
-// proxyOf runs a proxy of tables and returns its address and a generated client of it.
+// proxyOf runs a proxy with the tables. It returns its address and a generated client of it.
 func proxyOf(t *testing.T, tables ...standin.Table) (string, qosproxyv1.QosProxyClient) {
 	t.Helper()
 	s, stop, err := standin.Serve(t.Context(), server.Config{GRPC: server.Listener{Address: "127.0.0.1:0"}}, server.Deps{}, tables...)
@@ -135,10 +135,10 @@ func proxyOf(t *testing.T, tables ...standin.Table) (string, qosproxyv1.QosProxy
 	return s.Addr("grpc").String(), qosproxyv1.NewQosProxyClient(conn)
 }
 
-// integer is a component of a key.
+// integer returns a component of a key.
 func integer(n int) any { return map[string]any{"int": strconv.Itoa(n)} }
 
-// wideIDs are the keys of all rows of types.wide and of one that is not there.
+// wideIDs returns the keys of all rows of types.wide and of one that does not exist.
 func wideIDs(rows int) (asked [][]any, proto []*qosproxyv1.Key) {
 	for id := range rows + 1 {
 		asked = append(asked, []any{integer(id)})
@@ -147,7 +147,7 @@ func wideIDs(rows int) (asked [][]any, proto []*qosproxyv1.Key) {
 	return asked, proto
 }
 
-// eachLanguage runs a test for each language that there is.
+// eachLanguage runs a test for each language that is installed.
 func eachLanguage(t *testing.T, test func(t *testing.T, language string)) {
 	if testing.Short() && os.Getenv(required) == "" {
 		t.Skip("builds the clients of other languages")
@@ -157,12 +157,12 @@ func eachLanguage(t *testing.T, test func(t *testing.T, language string)) {
 	}
 }
 
-// Every value of every type comes as the proxy sends it, and what came is a key that finds it.
+// Every value of every type arrives as the proxy sends it, and is a key that finds its row again.
 func TestTypesRoundTrip(t *testing.T) {
 	target, api := proxyOf(t, wide()...)
 	altered := wide()
 	last := &altered[len(altered)-1]
-	last.Rows[0][3] = "9223372036854775806" // column 3 is that of bigint
+	last.Rows[0][3] = "9223372036854775806" // column 3 is the bigint
 	alteredTarget, _ := proxyOf(t, altered...)
 
 	asked, proto := wideIDs(len(last.Rows))
@@ -200,13 +200,14 @@ func TestTypesRoundTrip(t *testing.T) {
 	})
 }
 
-// A proxy that answers what it has by the deadline.
+// By the deadline, the proxy answers with the keys that it has.
 func TestDeadlinesOfClients(t *testing.T) {
 	target := serve(t)
 	eachLanguage(t, func(t *testing.T, language string) {
 		program := clienttest.Start(t, ".", language, target)
 		key := func(s string) []any { return []any{map[string]any{"text": s}} }
-		// The timeout of the table, since an answer at the client's own deadline has ten milliseconds to arrive.
+		// The timeout of the table applies, because an answer at the client's own deadline has only 10 ms to
+		// arrive.
 		part := program.Ask(t, clienttest.Ask{Table: "shop.products", Keys: [][]any{key("sku-00001"), key("slow"), key("nope")}})
 		require.Len(t, part.Results, 3, "%+v", part)
 		assert.Equal(t, "FOUND", part.Results[0].Status)
@@ -219,7 +220,7 @@ func TestDeadlinesOfClients(t *testing.T) {
 
 		none := program.Ask(t, clienttest.Ask{Table: "shop.products", Keys: [][]any{key("slow")}, TimeoutMillis: 300})
 		assert.Equal(t, "DEADLINE_EXCEEDED", none.Code)
-		if none.Statuses != nil { // The proxy was in time to say so.
+		if none.Statuses != nil { // The proxy answered before the client's deadline.
 			assert.Equal(t, []string{"TIMED_OUT"}, none.Statuses)
 			assert.Equal(t, "deadline", none.Reason)
 		}
@@ -228,7 +229,7 @@ func TestDeadlinesOfClients(t *testing.T) {
 	})
 }
 
-// call is one that a scripted proxy got.
+// call is a call that a scripted proxy received.
 type call struct {
 	keys     int
 	deadline time.Duration // 0 for none
@@ -236,8 +237,8 @@ type call struct {
 	headers  metadata.MD
 }
 
-// scripted is a proxy that answers the n-th call of a table as told, and each one behind those
-// with NOT_FOUND for all keys. The key x of a table is not answered by anyone else.
+// scripted is a proxy that answers the calls of a table by its script in tells. Calls without a scripted answer
+// get NOT_FOUND for all keys.
 type scripted struct {
 	qosproxyv1.UnimplementedQosProxyServer
 	mu    sync.Mutex
@@ -263,7 +264,7 @@ func (s *scripted) BatchGet(ctx context.Context, in *qosproxyv1.BatchGetRequest)
 	return answered(make([]qosproxyv1.KeyStatus, len(in.GetKeys()))...), nil
 }
 
-// taken returns the calls of a table and forgets them.
+// taken returns the calls of a table and clears them.
 func (s *scripted) taken(table string) []call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -272,7 +273,7 @@ func (s *scripted) taken(table string) []call {
 	return calls
 }
 
-// answered is an answer with these statuses, of which 0 is NOT_FOUND.
+// answered returns an answer with these statuses, where 0 means NOT_FOUND.
 func answered(statuses ...qosproxyv1.KeyStatus) *qosproxyv1.BatchGetResponse {
 	out := &qosproxyv1.BatchGetResponse{}
 	for i, s := range statuses {
@@ -292,7 +293,7 @@ const (
 	shed     = qosproxyv1.KeyStatus_KEY_STATUS_SHED
 )
 
-// failing is an error as a proxy makes it; without a reason it is that of a connection.
+// failing is an error of a proxy, or of a connection if reason is empty.
 func failing(code codes.Code, reason string, retry time.Duration, more ...protoadapt.MessageV1) error {
 	s := status.New(code, "no")
 	if reason != "" {
@@ -308,7 +309,7 @@ func failing(code codes.Code, reason string, retry time.Duration, more ...protoa
 	return s.Err()
 }
 
-// serve listens at network and address.
+// serve runs the proxy and returns its address.
 func (s *scripted) serve(t *testing.T, network, at string, o ...grpc.ServerOption) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), network, at)
@@ -321,7 +322,7 @@ func (s *scripted) serve(t *testing.T, network, at string, o ...grpc.ServerOptio
 	return l.Addr().String()
 }
 
-// always fails each call of a table, first only the first.
+// always is a script that fails each call of a table; first scripts only the first call.
 func always(err error) func(int, *qosproxyv1.BatchGetRequest) (*qosproxyv1.BatchGetResponse, error) {
 	return func(int, *qosproxyv1.BatchGetRequest) (*qosproxyv1.BatchGetResponse, error) { return nil, err }
 }
@@ -364,7 +365,7 @@ func newScripted() *scripted {
 	}}
 }
 
-// asker asks tables of a scripted proxy for some keys.
+// asker makes lookups in the tables of a scripted proxy.
 type asker struct {
 	t       *testing.T
 	program *clienttest.Program
@@ -389,7 +390,7 @@ func statusesOf(o clienttest.Outcome) []string {
 	return out
 }
 
-// The policy of clients.md is that of every client.
+// Every client retries as clients.md says.
 func TestRetriesOfClients(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, language string) {
 		proxy := newScripted()
@@ -417,7 +418,7 @@ func TestRetriesOfClients(t *testing.T) {
 			switch c.table {
 			case "starting":
 				assert.Greater(t, calls[1].at.Sub(calls[0].at), soon, "the proxy has asked for a pause")
-				// Python's gRPC rounds it up to a tenth of a second.
+				// Python's gRPC rounds the deadline up to a tenth of a second.
 				assert.Less(t, calls[1].deadline, 5*time.Second-soon+150*time.Millisecond, "the deadline is that of the lookup")
 			case "later":
 				require.NotNil(t, out.RetryMillis)
@@ -504,7 +505,8 @@ func TestWhatClientsSend(t *testing.T) {
 	})
 }
 
-// selfSigned writes cert.pem of localhost, its own authority, and returns it with its key.
+// selfSigned writes cert.pem, a certificate of localhost that is its own authority. It returns the certificate
+// with its key.
 func selfSigned(t *testing.T, dir string) tls.Certificate {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestMain enters the folder whose documents and clients are tried.
+// TestMain changes to the folder whose documents and clients are tested.
 func TestMain(m *testing.M) {
 	if err := os.Chdir("../../api"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

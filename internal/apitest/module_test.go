@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// importer makes a module that imports the package of the module at dir and requires what that
-// module requires, as go mod tidy would write it. It returns its folder.
+// importer creates a module that imports the given package of the module at dir. It requires
+// what that module requires, as go mod tidy would write it. It returns the folder of the new
+// module.
 func importer(t *testing.T, dir, imports string) string {
 	t.Helper()
 	read := func(name string) string {
@@ -38,10 +39,11 @@ func importer(t *testing.T, dir, imports string) string {
 	return own
 }
 
-// goLists are the lines that go list prints in a module.
+// goLists returns the lines that go list prints in a module.
 func goLists(t *testing.T, dir string, args ...string) []string {
 	t.Helper()
-	// -mod=readonly: what go.mod and go.sum say is enough for an importer.
+	// With -mod=readonly, the command fails if go.mod and go.sum are not complete for an
+	// importer.
 	list := exec.CommandContext(t.Context(), "go", append([]string{"list", "-mod=readonly"}, args...)...)
 	list.Dir = dir
 	list.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
@@ -57,11 +59,11 @@ func goLists(t *testing.T, dir string, args ...string) []string {
 	return slices.DeleteFunc(slices.Compact(lines), func(line string) bool { return line == "" })
 }
 
-// The server's modules, of which no importer of the client may see any.
+// servers matches the server's modules. No importer of the client may depend on any of them.
 var servers = regexp.MustCompile(`(?i)gocql|prometheus|cobra|zerolog|automemlimit|goccy|testify|hdrhistogram|/qosproxy/qosproxy$`)
 
-// TestTheClientIsLight holds what a program has in its module graph for the client, and what
-// it builds in. Both are what scanners report and what versions are chosen among.
+// TestTheClientIsLight limits which modules the client adds to a program's module graph, and
+// which it builds in. Scanners report both, and versions are selected among both.
 func TestTheClientIsLight(t *testing.T) {
 	const ours = "github.com/qosproxy/qosproxy/api"
 	dir := importer(t, ".", ours+"/qosproxy")
@@ -76,8 +78,8 @@ func TestTheClientIsLight(t *testing.T) {
 		"google.golang.org/grpc", "google.golang.org/protobuf", "importer.example"}, built, "the modules that a program builds in")
 }
 
-// TestTheClientNeedsNoNewGo holds the line go: no release of Go that is younger than what the
-// client's code and modules need.
+// TestTheClientNeedsNoNewGo checks the go lines: none names a newer release of Go than the
+// code and modules of the client need.
 func TestTheClientNeedsNoNewGo(t *testing.T) {
 	for dir, imports := range map[string]string{".": "/qosproxy", "qosproxy/cql": "/qosproxy/cql"} {
 		own := importer(t, dir, "github.com/qosproxy/qosproxy/api"+imports)
@@ -92,13 +94,13 @@ func TestTheClientNeedsNoNewGo(t *testing.T) {
 	assert.False(t, newer("1.23.0"))
 }
 
-// newer reports whether a version of Go is above 1.23.0. Modules that say none are old.
+// newer reports whether a version of Go is above 1.23.0. An empty version counts as old.
 func newer(version string) bool {
 	return !regexp.MustCompile(`^(|1\.([0-9]|1[0-9]|2[0-2])(\..*)?|1\.23(\.0)?)$`).MatchString(version)
 }
 
-// TestWhatTheDriverIsNeededFor holds that package cql, which decodes by gocql, has a module of
-// its own, and that importing the one does not bring the server along either.
+// TestWhatTheDriverIsNeededFor checks that package cql, which decodes with gocql, has a module
+// of its own, and that importing cql does not add the modules of the server either.
 func TestWhatTheDriverIsNeededFor(t *testing.T) {
 	text, err := os.ReadFile("qosproxy/cql/go.mod")
 	require.NoError(t, err)

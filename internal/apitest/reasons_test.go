@@ -16,11 +16,11 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
-// row is a line of a table of reasons.md: its word and, in the table of keys, the status.
+// row matches a line of a table of reasons.md: its word and, in the table of keys, the status.
 var row = regexp.MustCompile("^\\| `([a-z_]+)` \\| (?:`([A-Z_]+)` \\| )?.+ \\| .+ \\|$")
 
-// TestReasonsAreTheSameEverywhere holds the document, the enum of gRPC, that of OpenAPI, the words
-// of the proxy and those of the Go client equal.
+// TestReasonsAreTheSameEverywhere checks that the document, the enums of gRPC and OpenAPI, the
+// words of the proxy and those of the Go client are equal.
 func TestReasonsAreTheSameEverywhere(t *testing.T) {
 	var words, statuses []string
 	for _, r := range reasons.All {

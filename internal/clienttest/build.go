@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// builds holds what was built in this process, by language.
+// builds has the commands of the clients that were built in this process, by language.
 var builds sync.Map
 
-// Command builds the client of a language in the folder api, an absolute path, runs its own
-// tests, and returns what runs its conformance program. What has not changed since is not done
-// again.
+// Command builds the client of a language in the folder api, an absolute path, and runs its own
+// tests. It returns the command line of its conformance program. What has not changed since is
+// not done again.
 func Command(t testing.TB, api, language string) []string {
 	t.Helper()
 	if built, ok := builds.Load(language); ok {
@@ -39,7 +39,7 @@ func Command(t testing.TB, api, language string) []string {
 }
 
 // Python returns the interpreter of an environment with the packages of requirements.txt, which
-// is kept in the user's cache, and the client beside them.
+// is kept in the user's cache, and the client.
 func Python(t testing.TB, api string) string {
 	t.Helper()
 	folder := filepath.Join(api, "python")
@@ -49,7 +49,7 @@ func Python(t testing.TB, api string) string {
 		t.Fatal(err)
 	}
 	requirements := filepath.Join(folder, "requirements.txt")
-	// The package is installed by its path, so that its files are those of the folder.
+	// Editable, so that the environment uses the files of the folder.
 	dir := filepath.Join(cache, "qosproxy", "python-"+fingerprint(t, interpreter, requirements, filepath.Join(folder, "pyproject.toml"), folder))
 	bin := filepath.Join(dir, "bin", "python")
 	if done(dir) {
@@ -91,7 +91,7 @@ func java(t testing.TB, api string) []string {
 	target := filepath.Join(folder, "target")
 	if sources := fingerprint(t, run, sourcesOf(t, api, folder, "target")...); !done(target, sources) {
 		begin(t, target)
-		// The wrapper fetches the Maven that it names.
+		// The wrapper downloads the version of Maven that it names.
 		fetch(t, folder, "./mvnw", "--batch-mode", "--version")
 		out, err := step(t, folder, "./mvnw", "--batch-mode", "--quiet", "package")
 		if strings.Contains(string(out), "Could not transfer artifact") {
@@ -110,7 +110,7 @@ func java(t testing.TB, api string) []string {
 	return []string{run, "-XX:TieredStopAtLevel=1", "-cp", strings.Join(classes, string(os.PathListSeparator)), "io.github.qosproxy.Conformance"}
 }
 
-// look finds a program, or ends the test with the Debian package that brings it.
+// look finds a program. If it is missing, look ends the test with the Debian package that has it.
 func look(t testing.TB, program, debian string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)
@@ -120,7 +120,7 @@ func look(t testing.TB, program, debian string) string {
 	return path
 }
 
-// fetch runs a step of a build that asks a registry, and ends the test when that fails.
+// fetch runs a build step that needs a registry. If it fails, the language counts as missing.
 func fetch(t testing.TB, folder, program string, args ...string) {
 	t.Helper()
 	if out, err := step(t, folder, program, args...); err != nil {
@@ -128,7 +128,7 @@ func fetch(t testing.TB, folder, program string, args ...string) {
 	}
 }
 
-// build runs a step of a build in a folder.
+// build runs a build step in a folder.
 func build(t testing.TB, folder, program string, args ...string) {
 	t.Helper()
 	if out, err := step(t, folder, program, args...); err != nil {
@@ -143,8 +143,8 @@ func step(t testing.TB, folder, program string, args ...string) ([]byte, error) 
 	return run.CombinedOutput()
 }
 
-// sourcesOf returns the files that a build depends on: those of the folder of a language, but for
-// the folders of some names, and the proto files.
+// sourcesOf returns the files that a build depends on: the proto files, and those in the folder
+// of a language except in subfolders named but.
 func sourcesOf(t testing.TB, api, folder string, but ...string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(api, "qosproxy", "v1", "*.proto"))
@@ -171,7 +171,8 @@ func sourcesOf(t testing.TB, api, folder string, but ...string) []string {
 	return files
 }
 
-// fingerprint names files by path and content. What is no file counts by its path.
+// fingerprint returns a hash of a program and of files, by path and content. Folders and missing
+// files count by their path alone.
 func fingerprint(t testing.TB, program string, paths ...string) string {
 	t.Helper()
 	sum := sha256.New()
@@ -190,7 +191,7 @@ func fingerprint(t testing.TB, program string, paths ...string) string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// complete is the file that says of what a folder was built.
+// complete is the file in a folder that records what the folder was built from.
 const complete = "complete"
 
 func done(dir string, of ...string) bool {
@@ -198,8 +199,8 @@ func done(dir string, of ...string) bool {
 	return err == nil && string(text) == strings.Join(of, "")
 }
 
-// begin makes a folder incomplete before it is built, so that a failed build is not taken for the
-// one before.
+// begin marks a folder as incomplete before it is built, so that a failed build is not mistaken
+// for the previous one.
 func begin(t testing.TB, dir string) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(dir, complete)); err != nil && !os.IsNotExist(err) {

@@ -8,8 +8,8 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// Differences compares what a program tells of a lookup with what a proxy answers, cell by cell,
-// and returns a sentence for each difference.
+// Differences compares what a program reports about a lookup with the answer of a proxy, cell by
+// cell, and returns a sentence for each difference.
 func Differences(got Outcome, want *qosproxyv1.BatchGetResponse) []string {
 	if len(got.Results) != len(want.GetResults()) {
 		return []string{fmt.Sprintf("%d results, not %d: %+v", len(got.Results), len(want.GetResults()), got)}

@@ -1,7 +1,7 @@
 // Package clienttest builds the clients in languages other than Go and runs their conformance
-// programs, for tests. It decides how a value is written down so that languages can be compared.
+// programs, for tests. It decides how a value is written, so that languages can be compared.
 //
-// A program reads a lookup from each line of its standard input and tells on a line of its
-// standard output what came of it. It stands beside the tests of the client: conformance.py,
-// conformance.ts and Conformance.java in api.
+// A program reads one lookup from each line of its standard input, and writes its outcome to a
+// line of standard output. The programs are in folder api, beside the tests of each client:
+// conformance.py, conformance.ts and Conformance.java.
 package clienttest

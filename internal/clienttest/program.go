@@ -15,42 +15,43 @@ import (
 type Ask struct {
 	// Table is keyspace.table.
 	Table string `json:"table"`
-	// Keys have components that are written as Value does.
+	// Keys are lists of components, each written as Value writes it.
 	Keys [][]any `json:"keys"`
-	// Columns are the columns to return; none means all.
+	// Columns are the columns to return; nil means all.
 	Columns []string `json:"columns,omitempty"`
-	// TimeoutMillis is the timeout of the lookup; 0 is that of the client.
+	// TimeoutMillis is the timeout of the lookup; 0 means that of the client.
 	TimeoutMillis int `json:"timeout_ms,omitempty"`
-	// Rounds says how often unprocessed keys are asked again; nil does not.
+	// Rounds is how often unprocessed keys are requested again; nil means never.
 	Rounds *int `json:"rounds,omitempty"`
-	// Client makes a new client of its options, with a retry budget of its own. Without any the
-	// client of the lookup before is used.
+	// Client are the options of a new client, which has a retry budget of its own. If it is nil,
+	// the client of the previous lookup is used.
 	Client *Options `json:"client,omitempty"`
-	// Target is that of the new client; empty is that of the program.
+	// Target is the target of the new client; empty means the target of the program.
 	Target string `json:"target,omitempty"`
 }
 
-// Options are those of a client.
+// Options are the options of a client.
 type Options struct {
 	TimeoutMillis  int    `json:"timeout_ms,omitempty"`
 	RetryShed      bool   `json:"retry_shed,omitempty"`
 	Token          string `json:"token,omitempty"`
 	PlaintextToken bool   `json:"plaintext_token,omitempty"`
 	SocketName     string `json:"socket_name,omitempty"`
-	// CAFile, CertFile and KeyFile are PEM; the first turns TLS on.
+	// CAFile, CertFile and KeyFile are PEM files; CAFile turns TLS on.
 	CAFile   string `json:"ca_file,omitempty"`
 	CertFile string `json:"cert_file,omitempty"`
 	KeyFile  string `json:"key_file,omitempty"`
 }
 
-// Outcome is what a program tells of a lookup.
+// Outcome is what a program reports about a lookup.
 type Outcome struct {
-	// Results are those of the keys; none when the lookup failed.
+	// Results are the results of the keys; none if the lookup failed.
 	Results []Result `json:"results"`
-	// Unprocessed are positions of keys.
+	// Unprocessed are the positions of unprocessed keys.
 	Unprocessed []int `json:"unprocessed"`
 
-	// Code is gRPC's word for why the lookup failed; empty when it did not. The others tell more.
+	// Code is the gRPC code of a lookup that failed; empty if it did not. The other fields give
+	// more detail.
 	Code        string   `json:"code"`
 	Reason      string   `json:"reason"`
 	Field       string   `json:"field"`
@@ -58,16 +59,16 @@ type Outcome struct {
 	Statuses    []string `json:"statuses"`
 }
 
-// Result is what a program tells of a key.
+// Result is what a program reports about a key.
 type Result struct {
 	Status string `json:"status"`
 	Error  string `json:"error"`
 	Reason string `json:"reason"`
-	// Rows are cells by column, as Value writes them.
+	// Rows are the cells of each row by column, as Value writes them.
 	Rows []map[string]any `json:"rows"`
 }
 
-// Program is a program that runs until the test ends.
+// Program is a conformance program that runs until the test ends.
 type Program struct {
 	in     io.Writer
 	out    *bufio.Reader
@@ -75,14 +76,14 @@ type Program struct {
 	wait   func() error
 }
 
-// Languages are those that there are programs of.
+// Languages are the languages that have a program.
 var Languages = []string{"Python", "TypeScript", "Java"}
 
-// Required is the environment variable without which a test skips when a language, or a
-// registry of its packages, is missing; with it the test fails.
+// Required is an environment variable. Without it a test is skipped if a language, or a registry
+// of its packages, is missing; with it the test fails.
 const Required = "REQUIRE_CLIENT_LANGUAGES"
 
-// missing ends a test for want of a language.
+// missing ends a test because a language is missing.
 func missing(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv(Required) != "" {
@@ -91,7 +92,7 @@ func missing(t testing.TB, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// Start builds the client of a language in the folder api, and runs its program with a target.
+// Start builds the client of a language in the folder api, and runs its program against target.
 func Start(t testing.TB, api, language, target string) *Program {
 	t.Helper()
 	api, err := filepath.Abs(api)
@@ -123,7 +124,7 @@ func Start(t testing.TB, api, language, target string) *Program {
 	return p
 }
 
-// Ask makes a lookup and returns what came of it.
+// Ask makes a lookup and returns its outcome.
 func (p *Program) Ask(t testing.TB, ask Ask) Outcome {
 	t.Helper()
 	if _, err := p.in.Write(append(encoded(ask), '\n')); err != nil {

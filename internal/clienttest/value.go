@@ -12,11 +12,11 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// Value returns a value of a type as JSON with one member, which is named after its kind:
-// {"bigint": "9007199254740993"}. Numbers are strings, since not every language reads them from
-// JSON as they are; floats are their bits and bytes are in hexadecimal. Null is null. Elements of
-// sets are in the order of their JSON, since not every language keeps Cassandra's. It panics for
-// a kind that no column has.
+// Value returns a value of type t as JSON with one member, which is named after its kind:
+// {"bigint": "9007199254740993"}. Numbers are strings, because not every language reads JSON
+// numbers exactly. Floats are written as their bits, bytes in hexadecimal, null as null. Elements
+// of sets are sorted by their JSON, because not every language keeps Cassandra's order. Value
+// panics for a kind that no column has.
 func Value(t *qosproxyv1.Type, v *qosproxyv1.Value) any {
 	switch kind := v.GetKind().(type) {
 	case *qosproxyv1.Value_Null:
@@ -110,7 +110,7 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 func floatValue(f float32) any { return member("float", fmt.Sprintf("%08x", math.Float32bits(f))) }
 
-// signed returns the number of a two's complement.
+// signed returns the number that b holds in two's complement.
 func signed(b []byte) string {
 	n := new(big.Int).SetBytes(b)
 	if len(b) > 0 && b[0] >= 0x80 {
@@ -119,7 +119,7 @@ func signed(b []byte) string {
 	return n.String()
 }
 
-// Sorted returns JSON in which the elements of each set are in the order of their own JSON.
+// Sorted returns v with the elements of each set sorted by their own JSON.
 func Sorted(v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -142,7 +142,7 @@ func Sorted(v any) any {
 	}
 }
 
-// encoded returns JSON; it panics if there is none.
+// encoded returns v as JSON; it panics if v cannot be encoded.
 func encoded(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

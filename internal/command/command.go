@@ -1,5 +1,5 @@
-// Package command is what the programs of this repository have in common: how a command
-// line ends, with which exit code and message, and what its arguments may be.
+// Package command is what the programs of this repository have in common: the exit codes and
+// messages with which a command line ends, and the checks of its arguments.
 package command
 
 import (
@@ -24,21 +24,20 @@ import (
 
 // The exit codes of every command.
 const (
-	// ExitDone is that of a command that did what it was asked.
+	// ExitDone means that the command did what it was asked to do.
 	ExitDone = 0
-	// ExitFailed is that of a command that could not.
+	// ExitFailed means that the command failed.
 	ExitFailed = 1
-	// ExitUsage is that of a mistake on the command line or in the configuration.
+	// ExitUsage means a mistake on the command line or in the configuration.
 	ExitUsage = 2
 )
 
-// UntilSignal returns a context that the first SIGINT or SIGTERM cancels: the
-// command ends in good order. A second one ends the process at once, as if it
-// were not handled.
+// UntilSignal returns a context that the first SIGINT or SIGTERM cancels, so that the command
+// can end in good order. A second signal ends the process at once, as if it were not handled.
 func UntilSignal() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
-	// Both are received here. Giving signals back to the system after the first
-	// would lose a second one that comes before that is done.
+	// Both signals are received here. Restoring the default handling after the first signal
+	// would lose a second one that arrives before that is done.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
@@ -53,8 +52,9 @@ func UntilSignal() context.Context {
 	return ctx
 }
 
-// Run executes the command line of a program, without the program's name, and returns the
-// exit code. An error is one line on standard error.
+// Run executes the command line of a program, given without the program's name, and returns
+// the exit code. An error is printed to standard error, with more detail if that is a
+// terminal.
 func Run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -81,16 +81,16 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 // Unwrap returns the mistake.
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// Usage returns an error as a UsageError.
+// Usage wraps an error in a UsageError.
 func Usage(err error) error { return &UsageError{err} }
 
-// Usagef returns a UsageError with a text as of fmt.Errorf.
+// Usagef returns a UsageError with a text formatted as by fmt.Errorf.
 func Usagef(format string, args ...any) error {
 	return Usage(fmt.Errorf(format, args...))
 }
 
-// Root completes the first command of a program: without arguments it shows its help, and
-// an unknown command or flag is a UsageError.
+// Root completes the root command of a program: without arguments it shows its help, and an
+// unknown command or flag is a UsageError.
 func Root(root *cobra.Command) *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Args = func(cmd *cobra.Command, args []string) error {
@@ -106,7 +106,7 @@ func Root(root *cobra.Command) *cobra.Command {
 	return root
 }
 
-// commandNames returns the commands below cmd that its help lists.
+// commandNames returns the subcommands of cmd that its help lists.
 func commandNames(cmd *cobra.Command) []string {
 	var names []string
 	for _, c := range cmd.Commands() {
@@ -117,8 +117,8 @@ func commandNames(cmd *cobra.Command) []string {
 	return names
 }
 
-// suggestFlag returns a word on the flag that was probably meant; empty when err is not of an
-// unknown one, or when no flag is like it.
+// suggestFlag returns a hint at the flag that was probably meant. It is empty if err is not
+// about an unknown flag, or if no flag is similar.
 func suggestFlag(cmd *cobra.Command, err error) string {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || len(unknown.GetSpecifiedName()) < 2 {
@@ -133,8 +133,8 @@ func suggestFlag(cmd *cobra.Command, err error) string {
 	return suggest.Hint("--"+unknown.GetSpecifiedName(), names)
 }
 
-// Exactly returns a check that the command line has between least and most
-// arguments; most < 0 means no limit. The message shows what is expected.
+// Exactly returns a check that a command has between least and most arguments; most < 0 means
+// no limit. The message of its error names expected.
 func Exactly(least, most int, expected string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || most >= 0 && len(args) > most {
@@ -144,7 +144,7 @@ func Exactly(least, most int, expected string) cobra.PositionalArgs {
 	}
 }
 
-// OneOf refuses a value of -o that is not among the allowed ones.
+// OneOf returns a UsageError if value, which -o was given, is not among the allowed ones.
 func OneOf(value string, allowed ...string) error {
 	if slices.Contains(allowed, value) {
 		return nil
@@ -152,13 +152,13 @@ func OneOf(value string, allowed ...string) error {
 	return Usagef("-o %q: use %s", value, strings.Join(allowed, " or "))
 }
 
-// ConfigFlag adds --config.
+// ConfigFlag adds the flag --config.
 func ConfigFlag(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVar(file, "config", "", "configuration file (default: the documented defaults and QOSPROXY_ environment)")
 }
 
-// LoadConfig reads the configuration of a file, which may be empty, and of the environment.
-// A mistake in it is a UsageError.
+// LoadConfig reads the configuration from a file and the environment; file may be empty. A
+// mistake in the configuration is a UsageError.
 func LoadConfig(file string) (*config.Config, error) {
 	cfg, err := config.Load(file, os.Environ())
 	if err != nil {
@@ -167,8 +167,8 @@ func LoadConfig(file string) (*config.Config, error) {
 	return cfg, nil
 }
 
-// Commit returns the revision that the program was built from: what Go noted of the
-// repository, otherwise what the linker was told, which may be empty, otherwise unknown.
+// Commit returns the revision that the program was built from: the one that Go recorded from
+// the repository, otherwise linked, which the linker sets, or "unknown" if that is empty.
 func Commit(linked string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// program has one command, which takes one argument and fails with err.
+// program has a command that takes one argument and fails with err.
 func program(err error) *cobra.Command {
 	root := Root(&cobra.Command{Use: "program"})
 	root.AddCommand(&cobra.Command{Use: "do X", Args: Exactly(1, 1, "one X"), RunE: func(*cobra.Command, []string) error { return err }})

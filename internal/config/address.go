@@ -44,8 +44,8 @@ func (v *validator) listen(l *Listen) {
 	}
 }
 
-// CheckAddress returns what is wrong with the address of a listener, host:port or unix:///path;
-// nil when nothing is, or it is empty.
+// CheckAddress returns an error unless address is one that a listener may have: host:port,
+// unix:///path or empty.
 func CheckAddress(address string) error {
 	if why := badAddress(address); why != "" {
 		return fmt.Errorf("%q %s", address, why)
@@ -74,8 +74,8 @@ func badAddress(address string) string {
 	return ""
 }
 
-// collide reports whether two listeners cannot both have their address. Port 0
-// is another free port for each.
+// collide reports whether two listeners cannot both use their addresses. Port 0 gives each
+// another free port.
 func collide(a, b string) bool {
 	hostA, portA, okA := splitHostPort(a)
 	hostB, portB, okB := splitHostPort(b)

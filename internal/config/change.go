@@ -17,8 +17,8 @@ func (c *Config) File() string {
 	return c.origin.file
 }
 
-// Digest returns a short text that is the same for configurations that say the
-// same, however they are written.
+// Digest returns 12 hexadecimal digits that are equal for configurations with
+// the same values, however written.
 func (c *Config) Digest() string {
 	text, err := c.YAML()
 	if err != nil {
@@ -29,8 +29,8 @@ func (c *Config) Digest() string {
 }
 
 // Changes returns the key paths whose values differ between two configurations,
-// in the order of the reference; what differs in the tables is the one path
-// tables.
+// in the order of the reference. Any difference in tables is the one path
+// tables; clients are not compared.
 func Changes(a, b *Config) []string {
 	before := map[string]string{}
 	for path, v := range leaves(reflect.ValueOf(a).Elem()) {
@@ -55,7 +55,7 @@ func leafText(v reflect.Value) string {
 	return w.String()
 }
 
-// tableText returns a table as YAML, without what it inherits.
+// tableText returns a text of a table that leaves out what it inherits.
 func tableText(t Table) string {
 	var text strings.Builder
 	v := reflect.ValueOf(t)

@@ -14,27 +14,28 @@ import (
 // Client is a caller with an identity: its credentials, its share of the proxy and the
 // tables that it may read. Where clients are configured, other callers are refused.
 type Client struct {
-	// Name is shown in logs and metrics; required, and of one client only.
+	// Name is shown in logs and metrics; required and unique.
 	Name string `yaml:"name"`
-	// SPIFFE are SPIFFE IDs, and DNSSAN DNS names, in the certificate of the client.
+	// SPIFFE are the SPIFFE IDs, and DNSSAN the DNS names, in certificates of the
+	// client.
 	SPIFFE []string `yaml:"spiffe"`
 	DNSSAN []string `yaml:"dns_san"`
 	// TokenFile holds the bearer tokens of the client, one in each line; it is read
 	// again when it changes.
 	TokenFile string `yaml:"token_file"`
-	// SocketHeader is what the client says in the header qosproxy-client, which is
-	// trusted on a unix socket only.
+	// SocketHeader is the value that the client sends in the header qosproxy-client,
+	// which is trusted only on a unix socket.
 	SocketHeader string `yaml:"socket_header"`
-	// Priority is the class of its lookups; nil means standard.
+	// Priority is the priority of its lookups; nil means standard.
 	Priority *identity.Priority `yaml:"priority"`
 	// KeysPerSecond is the sustained rate of keys; 0 is no limit.
 	KeysPerSecond float64 `yaml:"keys_per_second"`
-	// BurstKeys is how many keys it may ask at once beyond that rate; 0 means
-	// what it asks in a second, and no less than its largest lookup.
+	// BurstKeys is how many keys it may ask at once beyond that rate; 0 means the keys
+	// of one second, but at least its largest lookup.
 	BurstKeys int `yaml:"burst_keys"`
 	// MaxConcurrent is the most lookups it may have in flight; 0 is no limit.
 	MaxConcurrent int `yaml:"max_concurrent"`
-	// Tables are the tables that it may read, of those of the configuration.
+	// Tables are those of Config.Tables that it may read.
 	Tables []ClientTable `yaml:"tables"`
 }
 
@@ -47,7 +48,8 @@ type ClientTable struct {
 	Columns []string `yaml:"columns"`
 }
 
-// Share returns the client as the rest of the proxy knows it, its limits completed.
+// Share returns the client in the form that the rest of the proxy uses, with its
+// defaults filled in.
 func (c *Config) Share(client *Client) identity.Client {
 	out := identity.Client{
 		Name:          client.Name,
@@ -77,17 +79,17 @@ func (c *Config) tableAt(name TableName) int {
 	return slices.IndexFunc(c.Tables, func(t Table) bool { return t.Name == name })
 }
 
-// clientName is what a name must be to stand in logs and metrics.
+// clientName matches the names that a client may have in logs and metrics.
 var clientName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// dnsName is a DNS name without wildcards.
+// dnsName matches DNS names without wildcards.
 var dnsName = regexp.MustCompile(`^([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)*$`)
 
-// headerValue is what a header can hold without being changed on its way.
+// headerValue matches what a header carries unchanged.
 var headerValue = regexp.MustCompile(`^[!-~]{1,255}$`)
 
 func (v *validator) clients(c *Config) {
-	// taken is the first client of each name and each mark.
+	// taken has the first client with each name and each credential.
 	taken := map[string]string{}
 	once := func(path, what, value, remedy string) {
 		if before, twice := taken[what+value]; twice {
@@ -118,7 +120,7 @@ func (v *validator) clients(c *Config) {
 	}
 }
 
-// marks checks what a client is recognised by.
+// marks checks the credentials that identify a client.
 func (v *validator) marks(c *Config, path string, client *Client, once func(path, what, value, remedy string)) {
 	const remedy = "each client needs its own"
 	certificates := c.Listen.GRPC != "" && c.Listen.TLS.GRPC.ClientCAFile != "" || c.Listen.HTTP != "" && c.Listen.TLS.HTTP.ClientCAFile != ""
@@ -168,7 +170,7 @@ func spiffeID(s string) bool {
 		!strings.Contains(u.Path, "//") && !strings.HasSuffix(u.Path, "/")
 }
 
-// clientTables checks what a client may read against the tables there are.
+// clientTables checks what a client may read against the configured tables.
 func (v *validator) clientTables(c *Config, path string, tables []ClientTable) {
 	v.check(len(tables) > 0, path, "is missing, so the client can read nothing; list the tables that it may read")
 	first := map[TableName]int{}

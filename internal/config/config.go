@@ -1,6 +1,6 @@
-// Package config decides which keys a configuration has, which values they take and
-// which combinations are impossible. It reads a YAML file and then the environment,
-// and names file, line and key of every mistake.
+// Package config decides which keys a configuration has, which values they accept and which
+// combinations are impossible. It reads a YAML file and then the environment, and reports
+// every mistake with file, line and key.
 package config
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/planner"
 )
 
-// Config is the whole configuration. It is made by Default, Load or Parse; it
-// holds no secret, only the paths of files that do.
+// Config is the whole configuration. Default, Load and Parse make one. It holds no secret,
+// only the paths of files that do.
 type Config struct {
 	// Cassandra says how to reach the cluster.
 	Cassandra Cassandra `yaml:"cassandra"`
@@ -25,8 +25,8 @@ type Config struct {
 	Defaults Settings `yaml:"defaults"`
 	// Tables are the tables that may be read; no other can be.
 	Tables []Table `yaml:"tables"`
-	// Clients are the callers that are known, each with what it may read; without
-	// one everybody may read all tables.
+	// Clients are the known callers, each with what it may read; without any, everybody may
+	// read all tables.
 	Clients []Client `yaml:"clients"`
 	// Admission says when lookups are refused.
 	Admission Admission `yaml:"admission"`
@@ -53,8 +53,8 @@ type Cassandra struct {
 	// first is the local one; empty means that of the contact points, which must then be
 	// in only one.
 	LocalDC Datacenters `yaml:"local_dc"`
-	// DCFailoverKeys is the most keys in flight to the hosts of a datacenter that is not the
-	// local one; 0 asks no other.
+	// DCFailoverKeys is the most keys in-flight to each datacenter other than the local one;
+	// 0 asks no other.
 	DCFailoverKeys int `yaml:"dc_failover_keys"`
 	// LocalRack is the rack whose replicas are preferred; empty prefers none.
 	LocalRack string `yaml:"local_rack"`
@@ -94,7 +94,7 @@ type ClientTLS struct {
 // Verify is what a certificate of a node must show.
 type Verify string
 
-// The ways to verify: VerifyCA looks at no name.
+// The ways to verify. VerifyCA does not check names.
 const (
 	VerifyFull Verify = "full"
 	VerifyCA   Verify = "ca"
@@ -117,20 +117,19 @@ type Listen struct {
 	SocketMode fs.FileMode `yaml:"socket_mode"`
 	// MaxRequestBytes is the largest request that GRPC and HTTP accept.
 	MaxRequestBytes Bytes `yaml:"max_request_bytes"`
-	// MaxConnections is the most connections to each listener, 1 or more. A further
-	// one takes the place of the oldest that has had no call of a client, or is closed
-	// at once.
+	// MaxConnections is the most connections to each listener, 1 or more. A further one
+	// replaces the oldest on which no client has made a call, or else is closed at once.
 	MaxConnections int `yaml:"max_connections"`
-	// HandshakeTimeout bounds a TLS handshake, and the time until the headers of a
-	// request have come.
+	// HandshakeTimeout bounds a TLS handshake, and the time until the headers of a request
+	// have arrived.
 	HandshakeTimeout time.Duration `yaml:"handshake_timeout"`
 	// WriteTimeout is how long a client may take to read what is written to it before its
 	// connection is closed.
 	WriteTimeout time.Duration `yaml:"write_timeout"`
 	// IdleTimeout is how long a connection is kept without a request.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
-	// MaxConnectionAge is after how long, ±10 %, a client is asked to reconnect; 0 never
-	// asks.
+	// MaxConnectionAge is the age of a connection, ±10 %, at which its client is asked to
+	// reconnect; 0 never asks.
 	MaxConnectionAge time.Duration `yaml:"max_connection_age"`
 	// Pprof serves the Go profiler on the admin listener.
 	Pprof bool `yaml:"pprof"`
@@ -175,9 +174,9 @@ const (
 
 // Admission says when lookups are shed so that the others keep to the SLO.
 type Admission struct {
-	// Enabled sheds lookups; without it clients are not held to their limits either.
+	// Enabled turns shedding on; without it the limits of clients are not enforced either.
 	Enabled bool `yaml:"enabled"`
-	// MinConcurrency and MaxConcurrency bound the limit of keys in flight, which the proxy
+	// MinConcurrency and MaxConcurrency bound the limit of keys in-flight, which the proxy
 	// finds itself; 1 or more, the first not above the second.
 	MinConcurrency int `yaml:"min_concurrency"`
 	MaxConcurrency int `yaml:"max_concurrency"`
@@ -189,13 +188,13 @@ type Admission struct {
 	Ladder Ladder `yaml:"ladder"`
 }
 
-// Ladder has the burn rates from which a table switches features off; 0 is never.
+// Ladder has the burn rates from which a table switches features off; 0 means never.
 type Ladder struct {
-	// Hedges is where only hosts that have stalled are hedged.
+	// Hedges is the rate from which only stalled hosts are hedged.
 	Hedges float64 `yaml:"hedges"`
-	// Optional is where keys that the caller marked as optional are shed.
+	// Optional is the rate from which optional keys are shed.
 	Optional float64 `yaml:"optional"`
-	// Batch and Standard are where lookups of these priorities are shed.
+	// Batch and Standard are the rates from which lookups of these priorities are shed.
 	Batch    float64 `yaml:"batch"`
 	Standard float64 `yaml:"standard"`
 }
@@ -219,15 +218,15 @@ const (
 
 // Shutdown is how the process ends after SIGTERM.
 type Shutdown struct {
-	// Delay is how long it goes on serving while load balancers notice that it is not
+	// Delay is how long the process still serves while load balancers notice that it is not
 	// ready.
 	Delay time.Duration `yaml:"delay"`
-	// Timeout is how long the lookups in flight may take after that.
+	// Timeout is how long the lookups in-flight may take after Delay.
 	Timeout time.Duration `yaml:"timeout"`
 }
 
-// Default returns the configuration of a proxy on the machine of a Cassandra
-// node. It allows no table.
+// Default returns the configuration of a proxy on the same machine as a Cassandra node. It
+// allows no table.
 func Default() Config {
 	return Config{
 		Cassandra: Cassandra{

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Datacenters are names of datacenters in an order, written as one name or as a list.
+// Datacenters is an ordered list of datacenters, written as one name or as a list.
 type Datacenters []string
 
-// Local returns the first, which is the local one; empty when there is none.
+// Local returns the first name, the local datacenter; empty when there is none.
 func (d Datacenters) Local() string {
 	if len(d) == 0 {
 		return ""
@@ -18,7 +18,7 @@ func (d Datacenters) Local() string {
 	return d[0]
 }
 
-// Later returns those behind the first, to which lookups fail over; nil for none.
+// Later returns the names after the first, to which lookups fail over; nil for none.
 func (d Datacenters) Later() []string {
 	if len(d) < 2 {
 		return nil
@@ -31,9 +31,9 @@ type DCFailover string
 
 // The ways to fail over to another datacenter.
 const (
-	// DCFailoverAuto is for levels of which one replica is enough.
+	// DCFailoverAuto fails over at levels for which one replica is enough.
 	DCFailoverAuto DCFailover = "auto"
-	// DCFailoverQuorum is for LOCAL_QUORUM and QUORUM as well.
+	// DCFailoverQuorum fails over at LOCAL_QUORUM and QUORUM as well.
 	DCFailoverQuorum DCFailover = "quorum"
 	DCFailoverOff    DCFailover = "off"
 )
@@ -41,7 +41,7 @@ const (
 // isEither reports whether a value of the type is written as one scalar or as a list.
 func isEither(t reflect.Type) bool { return t == reflect.TypeFor[Datacenters]() }
 
-// one sets dst, a list that may be written as one scalar; an empty one is no item.
+// one sets dst, a list, from a single scalar; an empty text gives an empty list.
 func one(dst reflect.Value, text string) {
 	dst.Set(reflect.MakeSlice(dst.Type(), 0, 1))
 	if text != "" {
@@ -49,7 +49,7 @@ func one(dst reflect.Value, text string) {
 	}
 }
 
-// datacenters checks the names of datacenters, and how many keys may go to a later one.
+// datacenters checks local_dc and dc_failover_keys.
 func (v *validator) datacenters(c *Cassandra) {
 	for i, name := range c.LocalDC {
 		at := fmt.Sprintf("cassandra.local_dc[%d]", i)

@@ -122,7 +122,7 @@ func (d *decoder) resolve(node ast.Node, path string) (ast.Node, bool) {
 	return node, true
 }
 
-// scalar sets dst from a node that is no list and no mapping.
+// scalar sets dst from a node, which must be neither list nor mapping.
 func (d *decoder) scalar(dst reflect.Value, node ast.Node, path string) {
 	text, quoted, ok := scalarOf(node)
 	if !ok {
@@ -156,7 +156,8 @@ func (d *decoder) list(dst reflect.Value, node ast.Node, path string) {
 		} else {
 			d.value(v, item, at)
 		}
-		// What is refused keeps its position, for the paths of the others.
+		// A refused item keeps its place, so that the paths of later ones are
+		// right.
 		dst.Set(reflect.Append(dst, v))
 	}
 }
@@ -194,7 +195,8 @@ func (d *decoder) mapping(dst reflect.Value, node ast.Node, path string) {
 	}
 }
 
-// merge sets dst from the mapping that << names; the other keys go over it.
+// merge sets dst from the mapping that << names. The other keys are set later,
+// and override it.
 func (d *decoder) merge(dst reflect.Value, e *ast.MappingValueNode, path string) {
 	if from, ok := d.resolve(e.Value, path); ok {
 		if _, ok := entriesOf(from); !ok {
@@ -210,7 +212,7 @@ func (d *decoder) merge(dst reflect.Value, e *ast.MappingValueNode, path string)
 	}
 }
 
-// unknown refuses a key and names the one that may be meant.
+// unknown refuses a key and suggests the one that may be meant.
 func (d *decoder) unknown(path, key string, at place, known []string) {
 	p := &Error{Key: child(path, key)}
 	d.origin.locate(p, at)
@@ -227,7 +229,7 @@ func (d *decoder) unknown(path, key string, at place, known []string) {
 	d.problems = append(d.problems, p)
 }
 
-// refuse records a mistake.
+// refuse records a mistake; a zero place has no line.
 func (d *decoder) refuse(path string, at place, format string, args ...any) {
 	p := &Error{File: d.origin.file, Key: path, Message: fmt.Sprintf(format, args...)}
 	if at.line > 0 {

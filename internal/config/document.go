@@ -11,25 +11,25 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// The limits of a Document, which may hold data.
+// The limits of a Document, larger since it may hold data.
 const (
 	maxDocumentBytes = 16 << 20
 	maxDocumentNodes = 4_000_000
 )
 
-// JSON is a value of any form in a YAML file, as the text of its JSON. A number keeps its
-// digits; what JSON has no form for, such as 0xcafe or .inf, is a string.
+// JSON is any value of a YAML file, as JSON text. A number keeps its digits. A value that JSON
+// cannot express, such as 0xcafe or .inf, becomes a string.
 type JSON []byte
 
 // Entry is one key of a mapping whose keys are not known beforehand.
 type Entry struct {
-	// Name is the key, Value what it is set to; null for nothing.
+	// Name is the key, and Value its value; null when it has none.
 	Name  string
 	Value JSON
 }
 
-// Entries are the keys of such a mapping in the order of the file, each once. Those that <<
-// merges into it come first.
+// Entries are the entries of such a mapping in the order of the file, each key once. Those merged
+// by << come first.
 type Entries []Entry
 
 var (
@@ -42,8 +42,8 @@ var (
 type Document struct{ origin *origin }
 
 // ParseDocument sets dst, a pointer to a struct with yaml tags, from the text of a file. A field
-// may be of the types of a Config, JSON or Entries. Name is that of the file, for messages. The
-// error joins one *Error for each mistake; the Document is not nil with it.
+// may have the types that a Config uses, JSON or Entries. name is that of the file, for messages.
+// The error joins one *Error for each mistake; the Document is not nil even then.
 func ParseDocument(data []byte, name string, dst any) (*Document, error) {
 	text := strings.TrimPrefix(string(data), "\ufeff")
 	o := &origin{file: name, at: map[string]place{}, lines: strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")}
@@ -52,16 +52,16 @@ func ParseDocument(data []byte, name string, dst any) (*Document, error) {
 	return &Document{o}, join(d.problems)
 }
 
-// Problem returns a mistake of the key at a path, such as tables[0].rows[2].price, with its place
+// Problem returns a mistake in the key at a path, such as tables[0].rows[2].price, with its place
 // in the file.
 func (d *Document) Problem(path, format string, args ...any) *Error {
 	return d.origin.problem(path, format, args...)
 }
 
-// Join returns one error of mistakes in the order of the file; nil of none.
+// Join sorts mistakes by their place in the file and joins them to one error; nil for none.
 func Join(problems []*Error) error { return join(problems) }
 
-// entries sets dst from a mapping of any keys.
+// entries sets dst from a mapping with arbitrary keys.
 func (d *decoder) entries(dst reflect.Value, node ast.Node, path string) {
 	mapping, ok := entriesOf(node)
 	if !ok {
@@ -174,7 +174,7 @@ func (d *decoder) jsonObject(mapping []*ast.MappingValueNode, path string) JSON 
 	return b.Bytes()
 }
 
-// number returns the JSON of a number, or of its text where JSON writes no such number.
+// number returns a number as JSON, or its text as a JSON string if JSON has no such number.
 func number(text string) JSON {
 	if json.Valid([]byte(text)) {
 		return JSON(text)
@@ -187,6 +187,6 @@ func quoted(text string) JSON {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(text) // a string has a form
+	_ = e.Encode(text) // encoding a string cannot fail
 	return bytes.TrimRight(b.Bytes(), "\n")
 }

@@ -13,24 +13,24 @@ import (
 // envPrefix begins every variable of the configuration.
 const envPrefix = "QOSPROXY_"
 
-// serviceLink is the ending of the variables that Kubernetes sets in every pod
-// for a service whose name begins with qosproxy.
+// serviceLink matches the end of the variables that Kubernetes sets in every
+// pod for a service whose name begins with qosproxy.
 var serviceLink = regexp.MustCompile(`_?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
-// serviceAddress is the value of the one whose name could be ours, such as
-// QOSPROXY_CASSANDRA_PORT for a service qosproxy-cassandra.
+// serviceAddress matches the value of the one among them that could be ours by
+// name, such as QOSPROXY_CASSANDRA_PORT for a service qosproxy-cassandra.
 var serviceAddress = regexp.MustCompile(`^(tcp|udp|sctp)://`)
 
-// Variable returns the environment variable of a key path: that of
-// defaults.sla.target is QOSPROXY_DEFAULTS_SLA_TARGET. Every key outside of
+// Variable returns the environment variable of a key path, such as
+// QOSPROXY_DEFAULTS_SLA_TARGET for defaults.sla.target. Every key outside of
 // tables and clients has one.
 func Variable(path string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
-// environment sets the values that variables give, as in os.Environ. Lists are
-// separated by commas. A variable that begins with QOSPROXY_ and is no key is
-// refused, but for those that Kubernetes sets for services.
+// environment sets values from env, in the form of os.Environ. Commas separate
+// the items of a list. A variable that begins with QOSPROXY_ and has no key is
+// refused, except those that Kubernetes sets for services.
 func (d *decoder) environment(c *Config, env []string) {
 	type leaf struct {
 		path  string
@@ -85,8 +85,8 @@ func setVariable(dst reflect.Value, value string) error {
 	return nil
 }
 
-// unknownVariable refuses a variable without showing its value, which may be
-// secret.
+// unknownVariable returns the error for a variable without its value, which may
+// be secret.
 func unknownVariable(name string, known []string) *Error {
 	p := &Error{Variable: name}
 	switch near := suggest.Nearest(name, known); {

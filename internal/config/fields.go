@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// field is one key of a mapping.
+// field is one key of a mapping and its struct field.
 type field struct {
 	name  string
 	index []int
@@ -15,8 +15,8 @@ type field struct {
 
 var fieldCache sync.Map // reflect.Type → []field
 
-// fieldsOf returns the keys of a struct in the order of its declaration, those
-// of its inlined structs among them.
+// fieldsOf returns the keys of a struct in the order of its declaration,
+// including those of inlined structs.
 func fieldsOf(t reflect.Type) []field {
 	if known, ok := fieldCache.Load(t); ok {
 		return known.([]field)
@@ -48,7 +48,7 @@ func names(fields []field) []string {
 }
 
 // leaves yields every scalar and list of scalars below v, with its key path.
-// Tables and clients are left out: they have no path that is known beforehand.
+// Tables and clients are left out: their paths depend on the file.
 func leaves(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	return func(yield func(string, reflect.Value) bool) { walk(v, "", yield) }
 }

@@ -14,7 +14,7 @@ import (
 
 // CheckFiles reports every named file that cannot be read, every token file without a
 // valid token, and every unix socket whose folder does not exist: one *Error each, joined.
-// It opens the files, so it says what this process may read.
+// It opens the files, so the result is what this process may read.
 func (c *Config) CheckFiles() error {
 	v := &validator{origin: c.origin}
 	for i := range c.Clients {
@@ -40,10 +40,10 @@ func (c *Config) CheckFiles() error {
 	return join(v.found)
 }
 
-// namedFile is a file that a key names; file is empty when it names none.
+// namedFile is a file and the key that names it; file is empty when the key names none.
 type namedFile struct{ path, file string }
 
-// named returns the files that the configuration may name.
+// named returns the files that keys may name, without token files.
 func (c *Config) named() []namedFile {
 	files := []namedFile{
 		{"cassandra.password_file", c.Cassandra.PasswordFile},
@@ -61,8 +61,8 @@ func (c *Config) named() []namedFile {
 	return files
 }
 
-// Files returns every file that the configuration is made of or names: those to
-// look at for changes.
+// Files returns the configuration file and the files that it names, except token files:
+// those to check for changes.
 func (c *Config) Files() []string {
 	var files []string
 	for _, f := range append(c.named(), namedFile{file: c.File()}) {

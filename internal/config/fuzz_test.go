@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzParse parses anything: it never panics; an error is of problems, in text;
-// and what is accepted is valid and comes back when it is written and read.
+// FuzzParse parses arbitrary input: Parse never panics, an error joins problems
+// with texts, and an accepted configuration is valid and survives YAML and
+// Parse.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("testdata/errors/*.yaml")
 	require.NoError(f, err)

@@ -9,10 +9,10 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Load reads the file at path, or nothing when path is empty. The variables of env, in the
-// form of os.Environ, override it. Load validates the outcome. Keys that neither gives
-// have the values of Default. The error joins one *Error for each mistake; Explain shows
-// them with their lines.
+// Load reads the file at path, or none when path is empty. The variables of env, in the
+// form of os.Environ, override it. Keys that neither sets have the values of Default. Load
+// validates the result. Unless the file cannot be read, the error joins one *Error for
+// each mistake; Explain shows them with their lines.
 func Load(path string, env []string) (*Config, error) {
 	if path == "" {
 		return build(nil, "", env)
@@ -24,8 +24,8 @@ func Load(path string, env []string) (*Config, error) {
 	return build(data, path, env)
 }
 
-// Parse reads the text of a file, without the environment, and validates the
-// outcome. The name is that of the file, for messages.
+// Parse parses the text of a file, without the environment, and validates the result. name
+// is that of the file, for messages.
 func Parse(data []byte, name string) (*Config, error) {
 	return build(data, name, nil)
 }
@@ -56,8 +56,8 @@ func build(data []byte, name string, env []string) (*Config, error) {
 	return &c, nil
 }
 
-// within reports whether a path or what is around it has been refused already:
-// what could not be read is the default here, of which there is nothing to say.
+// within reports whether a path or one of its parents has been refused already. Such a
+// value still has its default, so a second problem with it would mislead.
 func within(path string, refused map[string]bool) bool {
 	for ; path != ""; path = parent(path) {
 		if refused[path] {

@@ -5,8 +5,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// entriesOf returns the entries of a mapping, which the parser returns bare when
-// there is only one.
+// entriesOf returns the entries of a mapping. The parser returns a mapping of
+// one entry as the bare entry.
 func entriesOf(node ast.Node) ([]*ast.MappingValueNode, bool) {
 	switch n := node.(type) {
 	case *ast.MappingNode:
@@ -41,7 +41,7 @@ func keyOf(node ast.Node) string {
 	return node.GetToken().Value
 }
 
-// kindOf names what a person would call a node.
+// kindOf returns the kind of a node in plain words.
 func kindOf(node ast.Node) string {
 	switch node.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
@@ -52,8 +52,8 @@ func kindOf(node ast.Node) string {
 	return "single value"
 }
 
-// start returns where a node begins. The library places a mapping at the colon
-// of its first entry.
+// start returns where a node begins. For a block mapping that is its first key;
+// the library gives the colon.
 func start(node ast.Node) place {
 	for {
 		entries, ok := entriesOf(node)

@@ -49,8 +49,8 @@ func (p *Error) Error() string {
 	return b.String()
 }
 
-// Explain returns what Error says of an error of this package, each problem
-// followed by the line of the file that it is about.
+// Explain returns the text of an error of this package, with the line of the
+// file after each problem that has one.
 func Explain(err error) string {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
@@ -82,8 +82,8 @@ type origin struct {
 	at map[string]place
 }
 
-// problem makes a problem of the value at path. A value that was not given is
-// placed at the nearest key around it that was.
+// problem returns a problem with the value at path. If that was not given, its
+// place is that of the nearest enclosing key that was.
 func (o *origin) problem(path, format string, args ...any) *Error {
 	p := &Error{Key: path, Message: fmt.Sprintf(format, args...)}
 	if o == nil {
@@ -99,10 +99,10 @@ func (o *origin) problem(path, format string, args ...any) *Error {
 	return p
 }
 
-// secret matches a line that may hold a password or a token, which is not shown.
+// secret matches lines that may hold a password or a token; they are not shown.
 var secret = regexp.MustCompile(`(?i)(passw(or)?d|tokens?)["']?\s*:`)
 
-// locate gives the problem its place.
+// locate sets the place and the excerpt of a problem.
 func (o *origin) locate(p *Error, where place) {
 	if where.variable != "" {
 		p.Variable = where.variable
@@ -135,7 +135,8 @@ func parent(path string) string {
 	return path[:max(0, strings.LastIndexAny(path, ".["))]
 }
 
-// join makes one error of the problems, in the order of the file; nil of none.
+// join returns one error for the problems, in the order of the file; nil for
+// none.
 func join(problems []*Error) error {
 	slices.SortStableFunc(problems, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

@@ -5,6 +5,6 @@ import _ "embed" // the reference is part of the binary
 //go:embed reference.yaml
 var reference string
 
-// Reference returns a configuration file with every key at its default and a
-// comment, as a start for one's own.
+// Reference returns a configuration file in which every key has its default and
+// a comment, to copy and edit.
 func Reference() string { return reference }

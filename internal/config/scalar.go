@@ -15,8 +15,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/planner"
 )
 
-// form is how a type of another package that has no text form, or not the one
-// of this file, is written.
+// form parses and formats a type of another package that has no text form, or
+// not the one used here.
 type form struct {
 	parse  func(string) (any, error)
 	format func(any) string
@@ -70,8 +70,8 @@ func parseMode(s string) (fs.FileMode, error) {
 	return fs.FileMode(v), nil
 }
 
-// isScalar reports whether a value of the type, or that it points to, is written
-// as one scalar.
+// isScalar reports whether values of a type, or of the type it points to, are
+// written as one scalar.
 func isScalar(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -81,7 +81,7 @@ func isScalar(t reflect.Type) bool {
 		t.Kind() != reflect.Struct && t.Kind() != reflect.Slice
 }
 
-// setScalar sets dst to what the text says, or explains why it cannot.
+// setScalar sets dst from a text. The error says what is wrong with it.
 func setScalar(dst reflect.Value, text string) error {
 	if f, ok := forms[dst.Type()]; ok {
 		v, err := f.parse(text)

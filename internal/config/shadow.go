@@ -2,14 +2,14 @@ package config
 
 import "slices"
 
-// Shadow says which live lookups are read by the plain driver, too, and compared.
+// Shadow says which live lookups the plain driver reads as well, to compare the answers.
 type Shadow struct {
 	// Sample is the share of the lookups, 0 to 1; 0 compares none.
 	Sample Percent `yaml:"sample"`
 	// Baseline is how the plain driver reads them.
 	Baseline Baseline `yaml:"baseline"`
-	// Concurrency is how many are compared at a time, 1 or more; what comes when there is no
-	// room is not compared.
+	// Concurrency is how many are compared at a time, 1 or more. Lookups beyond it are not
+	// compared.
 	Concurrency int `yaml:"concurrency"`
 }
 

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// YAML returns the configuration as a file that Parse reads: every key, with the
-// value it has, inherited settings written out at each table. It can be shown to
-// anyone who may know the names of hosts and files, for it holds no secret.
+// YAML returns the configuration as a file that Parse reads: every key with its
+// value, and inherited settings written out at each table. It holds no secret,
+// and can be shown to anyone who may know the names of hosts and files.
 func (c *Config) YAML() ([]byte, error) {
 	full := *c
 	full.Tables = make([]Table, len(c.Tables))
@@ -34,8 +34,8 @@ type writer struct {
 	err error
 }
 
-// mapping writes the keys of a struct, the first behind lead and the others
-// behind indent.
+// mapping writes the keys of a struct, the first after lead and the others after
+// indent.
 func (w *writer) mapping(v reflect.Value, lead, indent string) {
 	for _, f := range fieldsOf(v.Type()) {
 		w.WriteString(lead + f.name + ":")
@@ -77,14 +77,13 @@ func (w *writer) value(v reflect.Value, indent string) {
 	}
 }
 
-// plain matches the texts that need no quotes, in lists neither.
+// plain matches texts that need no quotes, even in lists.
 var plain = regexp.MustCompile(`^[A-Za-z0-9/-][A-Za-z0-9_./:%()-]*$`)
 
-// notString matches those of them that YAML reads as something else than a
-// string.
+// notString matches those of them that YAML would not read as a string.
 var notString = regexp.MustCompile(`(?i)^(null|true|false|-.*|.*:|[0-9_]+(\.[0-9_]*)?|0x.*|0o.*|[0-9.]+e.*)$`)
 
-// scalar returns the text of one value, in quotes where YAML wants them.
+// scalar returns the text of one value, in quotes where YAML needs them.
 func (w *writer) scalar(v reflect.Value) string {
 	text, err := scalarText(v)
 	if err != nil && w.err == nil {
@@ -93,7 +92,7 @@ func (w *writer) scalar(v reflect.Value) string {
 	if plain.MatchString(text) && (v.Kind() != reflect.String || !notString.MatchString(text)) {
 		return text
 	}
-	quoted, err := json.Marshal(text) // a JSON string is one of YAML
+	quoted, err := json.Marshal(text) // a JSON string is valid YAML
 	if err != nil && w.err == nil {
 		w.err = err
 	}

@@ -51,8 +51,8 @@ func TestShownIsWhatIsInForce(t *testing.T) {
       operate_at: 50%`, strings.Replace(tables, "target: 125ms", "target: 80ms", 1))
 }
 
-// TestShownIsReadBack writes configurations with any value in any key, and reads
-// them.
+// TestShownIsReadBack writes configurations with arbitrary values, and reads
+// them back.
 func TestShownIsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Default()
@@ -80,7 +80,7 @@ func TestShownIsReadBack(t *testing.T) {
 		text, err := c.YAML()
 		require.NoError(t, err)
 
-		// The values are any, so they are decoded without being validated.
+		// The values are arbitrary, so they are not validated.
 		got := Default()
 		d := &decoder{origin: &origin{at: map[string]place{}}, maxBytes: maxFileBytes, maxNodes: maxNodes}
 		d.document(reflect.ValueOf(&got).Elem(), text)

@@ -15,7 +15,7 @@ import (
 type Settings struct {
 	// Consistency is the level of every read.
 	Consistency Consistency `yaml:"consistency"`
-	// Consistencies are the levels that a request may ask for besides; never nil.
+	// Consistencies are further levels that a request may ask for; never nil.
 	Consistencies []Consistency `yaml:"consistencies"`
 	// QuorumReads says who asks a quorum of replicas, at LOCAL_QUORUM, and at QUORUM where
 	// all replicas are local.
@@ -54,7 +54,8 @@ type Settings struct {
 // QuorumReads says who asks a quorum of the replicas of a key.
 type QuorumReads string
 
-// Who asks a quorum: a node for each key, or the proxy itself, which compares the answers.
+// Who asks a quorum: a coordinator node, or the proxy itself, which then compares the
+// answers.
 const (
 	QuorumCoordinator QuorumReads = "coordinator"
 	QuorumReplicas    QuorumReads = "replicas"
@@ -82,7 +83,7 @@ type SLA struct {
 
 // Table is a table that may be read. A nil field inherits from the defaults.
 type Table struct {
-	// Name is the table; required, and of one table only.
+	// Name is the table; required and unique.
 	Name TableName `yaml:"name"`
 	// Columns are the columns that may be read, as Cassandra stores their names;
 	// empty means all.
@@ -119,8 +120,8 @@ type SLAOverrides struct {
 	OperateAt  *Percent       `yaml:"operate_at"`
 }
 
-// Effective returns the settings of a table: its own, and for the rest the
-// defaults. A nil table has the defaults.
+// Effective returns the settings of a table: its overrides, and the defaults for all
+// others. A nil t gives the defaults.
 func (c *Config) Effective(t *Table) Settings {
 	s := c.Defaults
 	if t == nil {
@@ -152,14 +153,14 @@ func (c *Config) Effective(t *Table) Settings {
 	return s
 }
 
-// override replaces what is inherited by what is given.
+// override sets *inherited to *own, unless own is nil.
 func override[T any](inherited, own *T) {
 	if own != nil {
 		*inherited = *own
 	}
 }
 
-// overriding returns the overrides that fix every setting.
+// overriding returns overrides of every setting.
 func overriding(s Settings) Overrides {
 	return Overrides{
 		Consistency:      &s.Consistency,
@@ -180,8 +181,7 @@ func overriding(s Settings) Overrides {
 	}
 }
 
-// TableName names a table as Cassandra stores the names: case preserved and
-// unquoted.
+// TableName names a table as Cassandra stores the names: case preserved and unquoted.
 type TableName struct {
 	Keyspace, Table string
 }
@@ -189,9 +189,9 @@ type TableName struct {
 // errTableName explains the form of a table name.
 var errTableName = errors.New(`is not keyspace.table; a name with capitals or other characters goes in double quotes, as in '"MyKeyspace"."MyTable"'`)
 
-// ParseTableName reads keyspace.table in the form of CQL. A name that is not of
-// lower-case letters, digits and underscores must be in double quotes, in which
-// a double quote is doubled: CQL would silently read MyTable as mytable.
+// ParseTableName parses keyspace.table as CQL writes it. A name that has more than
+// lower-case letters, digits and underscores must be in double quotes, in which a double
+// quote is doubled: CQL would silently read a bare MyTable as mytable.
 func ParseTableName(s string) (TableName, error) {
 	keyspace, rest, ok := cutName(s)
 	if !ok || !strings.HasPrefix(rest, ".") {

@@ -8,19 +8,19 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// The limits of a file. Far beyond what a person writes, they keep a file full
-// of brackets or of aliases from taking the process down.
+// The limits of a file. They are far beyond what a person writes, and keep a
+// file full of brackets or aliases from taking the process down.
 const (
 	maxFileBytes = 1 << 20
 	maxNodes     = 100_000
-	maxMerges    = 32 // one within the other
+	maxMerges    = 32 // nested in each other
 	maxDepth     = 32 // of brackets
 )
 
 // tooDeep returns the first line, from 1, at which brackets or the dashes of
 // lists are nested deeper than maxDepth; 0 when there is none. The parser takes
-// minutes for a hundred thousand of them. Brackets in texts count too, which
-// does no harm as long as they are in pairs.
+// minutes for a hundred thousand of them. Brackets in strings count too, which
+// is harmless as long as they are in pairs.
 func tooDeep(data []byte) int {
 	depth, number := 0, 0
 	for line := range bytes.Lines(data) {
@@ -44,8 +44,8 @@ func tooDeep(data []byte) int {
 	return 0
 }
 
-// parse is the parser of the library, with its panics as errors: some malformed
-// texts trip it.
+// parse calls the parser of the library and returns its panics as errors: some
+// malformed texts cause one.
 func parse(data []byte) (file *ast.File, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -13,7 +13,7 @@ import (
 type Percent float64
 
 // ParsePercent reads 2%, 0.5% or a fraction below 1 such as 0.02. A bare number
-// from 1 on is refused, for nobody can tell whether 2 is 2 % or 200 %.
+// of 1 or more is refused, since 2 could mean 2 % or 200 %.
 func ParsePercent(s string) (Percent, error) {
 	digits, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
@@ -49,8 +49,9 @@ type byteUnit struct {
 	size   Bytes
 }
 
-// byteUnits are the units of a size: a suffix before its own ending, and within
-// binary and decimal the larger before the smaller.
+// byteUnits are the units of a size. A suffix comes before its own ending, for
+// ParseBytes; binary units come before decimal ones, and larger before smaller,
+// for String.
 var byteUnits = []byteUnit{
 	{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
 	{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"KB", 1e3},
@@ -58,7 +59,8 @@ var byteUnits = []byteUnit{
 	{"B", 1}, {"", 1},
 }
 
-// maxBytes is where float64 stops counting single bytes: beyond any memory.
+// maxBytes is where float64 stops representing every integer; no memory is that
+// large.
 const maxBytes = 1 << 53
 
 // ParseBytes reads a number of bytes with or without a unit: B, kB, MB and GB
@@ -130,7 +132,7 @@ func (c Consistency) MarshalText() ([]byte, error) { return []byte(c), nil }
 // UnmarshalText reads what ParseConsistency reads.
 func (c *Consistency) UnmarshalText(text []byte) error { return unmarshal(c, text, ParseConsistency) }
 
-// unmarshal sets v to what parse makes of the text.
+// unmarshal sets *v to the parsed text, unless parse fails.
 func unmarshal[T any](v *T, text []byte, parse func(string) (T, error)) error {
 	parsed, err := parse(string(text))
 	if err == nil {

@@ -19,7 +19,7 @@ type validator struct {
 	found  []*Error
 }
 
-// check records a problem of the value at path unless it is fine.
+// check records a problem with the value at path unless it is fine.
 func (v *validator) check(fine bool, path, format string, args ...any) {
 	if !fine {
 		v.found = append(v.found, v.origin.problem(path, format, args...))
@@ -88,7 +88,7 @@ func (v *validator) admission(a *Admission) {
 	}
 }
 
-// certificate checks that a certificate and its key come together.
+// certificate checks that a certificate and its key are set together.
 func (v *validator) certificate(path, cert, key string) {
 	v.check(cert == "" || key != "", path+".cert_file", "is set without a key_file; name the file of its private key")
 	v.check(key == "" || cert != "", path+".key_file", "is set without a cert_file; name the file of its certificate")
@@ -121,8 +121,8 @@ func (v *validator) columns(path string, columns []string) {
 	}
 }
 
-// settings checks those settings that are given: of a table, not what it
-// inherits, which is checked where it is written.
+// settings checks the settings that are given. What a table inherits is checked
+// in the defaults.
 func (v *validator) settings(path string, s Settings, given Overrides) {
 	v.given(given.Timeout != nil, s.Timeout > 0, path+".timeout", "%s is not above 0; use a duration such as 50ms", s.Timeout)
 	v.given(given.Consistency != nil, slices.Contains(consistencyLevels, s.Consistency), path+".consistency",

@@ -60,7 +60,7 @@ func (t *Type) appendInet(dst, cell []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// encodeUUID takes the form 8-4-4-4-12 and nothing else.
+// encodeUUID accepts only the form 8-4-4-4-12.
 func (t *Type) encodeUUID(dst, text []byte) ([]byte, error) {
 	if len(text) != 36 {
 		return dst, errForm
@@ -85,8 +85,8 @@ func (t *Type) encodeUUID(dst, text []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// encodeInet takes the address itself, never a name that would have to be
-// resolved. An IPv4 address mapped to IPv6 becomes IPv4, as Java has it.
+// encodeInet accepts only an address, never a name that would have to be
+// resolved. An IPv4 address mapped to IPv6 becomes IPv4, as in Java.
 func encodeInet(dst []byte, s string) ([]byte, error) {
 	addr, err := netip.ParseAddr(s)
 	if err != nil || addr.Zone() != "" {

@@ -8,14 +8,15 @@ import (
 const (
 	nanosPerDay  = 24 * 60 * 60 * 1000_000_000
 	millisPerDay = 24 * 60 * 60 * 1000
-	// daysToEpoch are the days from 0000-03-01 to 1970-01-01.
+	// daysToEpoch is the number of days from 0000-03-01 to 1970-01-01.
 	daysToEpoch = 719468
-	// daysPerEra are the days of 400 years, after which the calendar repeats.
+	// daysPerEra is the number of days in 400 years, after which the calendar
+	// repeats.
 	daysPerEra = 146097
 )
 
-// dateDays returns the days since 1970-01-01 of a date cell, which counts them
-// from the middle of the unsigned 32-bit numbers.
+// dateDays returns the days since 1970-01-01 of a date cell, which stores them
+// as an unsigned 32-bit number with 2^31 added.
 func dateDays(cell []byte) int32 {
 	return int32(binary.BigEndian.Uint32(cell) - 1<<31)
 }
@@ -108,7 +109,7 @@ func appendMonthDay(dst []byte, year int64, month, day int) []byte {
 }
 
 // appendTimestamp appends milliseconds since 1970 as yyyy-MM-dd HH:mm:ss.SSSZ.
-// The year is the year of the era, without saying which: year 0 reads 0001.
+// The year is that of the era, which is not named: year 0, or 1 BC, reads 0001.
 func appendTimestamp(dst []byte, millis int64) []byte {
 	days := floorDiv(millis, millisPerDay)
 	millis -= days * millisPerDay

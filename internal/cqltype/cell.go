@@ -11,11 +11,11 @@ import (
 // Layouts follow the native protocol, version 4 and later, sections 5 and 6:
 // https://github.com/apache/cassandra/blob/trunk/doc/native_protocol_v5.spec
 
-// errTruncated is the reason when a length says more than there is.
+// errTruncated is the reason when a cell is shorter than a length in it says.
 var errTruncated = errors.New("truncated")
 
-// malformed says that a cell is not a value of its type. It never repeats the
-// bytes, which are data of the table.
+// malformed returns the error for a cell that is not a value of its type. It never
+// holds the bytes, which are data of the table.
 func (t *Type) malformed(reason error) error {
 	return fmt.Errorf("malformed %s cell: %w", t.Kind, reason)
 }
@@ -42,8 +42,8 @@ type elements struct {
 	optional bool
 }
 
-// elements starts an iteration. The count is checked against the bytes there
-// are, so that it may be used to allocate.
+// elements starts an iteration. It checks the count against the size of the cell,
+// so that callers may allocate by it.
 func (t *Type) elements(cell []byte) (elements, error) {
 	e := elements{rest: cell, fixed: -1}
 	switch t.Kind {
@@ -57,7 +57,7 @@ func (t *Type) elements(cell []byte) (elements, error) {
 	if len(cell) < 4 {
 		return e, t.malformed(errTruncated)
 	}
-	n := max(0, int64(int32(binary.BigEndian.Uint32(cell)))) // Cassandra takes a negative count for none
+	n := max(0, int64(int32(binary.BigEndian.Uint32(cell)))) // Cassandra treats a negative count as none
 	if t.Kind == Map {
 		n *= 2
 	}

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// marshalPackage is where Cassandra's own classes of types are.
+// marshalPackage is the package of Cassandra's own type classes.
 const marshalPackage = "org.apache.cassandra.db.marshal."
 
-// classKinds are the kinds of the classes without parameters.
+// classKinds maps classes without parameters to kinds.
 var classKinds = map[string]Kind{
 	"AsciiType": ASCII, "LongType": BigInt, "BytesType": Blob, "BooleanType": Boolean, "CounterColumnType": Counter,
 	"SimpleDateType": Date, "DecimalType": Decimal, "DoubleType": Double, "DurationType": Duration, "EmptyType": Empty,
@@ -19,11 +19,12 @@ var classKinds = map[string]Kind{
 	"LegacyTimeUUIDType": TimeUUID, "ByteType": TinyInt, "UUIDType": UUID, "IntegerType": VarInt,
 }
 
-// ParseClass returns the type of a Java class of Cassandra's, with or without the
-// package, as the native protocol names types that have no code of their own:
+// ParseClass returns the type that a Java class of Cassandra stands for, with or without the
+// package. The native protocol uses such names for types that have no code of their own:
 // org.apache.cassandra.db.marshal.VectorType(org.apache.cassandra.db.marshal.FloatType , 3).
-// ReversedType and FrozenType are what they enclose. A class that is no type of CQL is a
-// Custom one, whose Name is the whole class without packages of Cassandra and spaces.
+// ReversedType and FrozenType yield the type that they enclose. A class that is no type of
+// CQL yields a Custom type, whose Name is the whole class without Cassandra's package and
+// spaces.
 func ParseClass(class string) (*Type, error) {
 	p := &classParser{src: strings.ReplaceAll(strings.ReplaceAll(class, " ", ""), marshalPackage, "")}
 	t, err := p.typ(0)
@@ -94,7 +95,8 @@ func (p *classParser) typ(depth int) (*Type, error) {
 	return outer.complete(name)
 }
 
-// complete checks how many parameters a class has, and unwraps one that is no type.
+// complete checks the number of parameters of a class, and unwraps ReversedType and
+// FrozenType.
 func (t *Type) complete(class string) (*Type, error) {
 	want := 1
 	switch t.Kind {
@@ -178,8 +180,8 @@ func (p *classParser) hex() (string, error) {
 	return string(b), nil
 }
 
-// parentheses reads what follows in parentheses up to the last that is closed; empty
-// when nothing does.
+// parentheses reads a text in balanced parentheses at the cursor; it returns an empty string
+// when none begins there.
 func (p *classParser) parentheses() string {
 	start, open := p.pos, 0
 	for p.pos < len(p.src) {

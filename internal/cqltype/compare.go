@@ -8,9 +8,9 @@ import (
 	"math/big"
 )
 
-// Compare orders two cells of the type as Cassandra does, which is the order of
-// the elements of a set and the keys of a map in their bytes. Both cells are as
-// EncodeJSON makes them. The empty value comes first.
+// Compare returns a negative number, 0 or a positive number by Cassandra's order
+// of the type, in which sets and maps store their elements and keys. Both cells
+// must be as EncodeJSON makes them. The empty value comes first.
 func (t *Type) Compare(a, b []byte) int {
 	if len(a) == 0 || len(b) == 0 {
 		return cmp.Compare(len(a), len(b))
@@ -40,8 +40,8 @@ func (t *Type) Compare(a, b []byte) int {
 	}
 }
 
-// compareElements orders composite values by their elements, then by how many
-// they have. A null comes first, and is equal to an element that is missing.
+// compareElements orders composite values by their elements, then by how many they
+// have. A null element comes first, and equals a missing one.
 func (t *Type) compareElements(a, b []byte) int {
 	x, errX := t.elements(a)
 	y, errY := t.elements(b)
@@ -68,7 +68,7 @@ func (t *Type) compareElements(a, b []byte) int {
 	return cmp.Compare(x.n, y.n)
 }
 
-// compareFloats orders as Java's Double.compare: -0.0 before 0.0, NaN last.
+// compareFloats orders like Java's Double.compare: -0.0 before 0.0, NaN last.
 func compareFloats(a, b float64) int {
 	switch {
 	case math.IsNaN(a) || math.IsNaN(b):
@@ -80,8 +80,8 @@ func compareFloats(a, b float64) int {
 	}
 }
 
-// compareDecimals orders by value, whatever the scale. Only numbers of one order
-// of magnitude are brought to a common scale, so that 1E+2000000000 costs nothing.
+// compareDecimals orders by value, whatever the scale. Only numbers of the same
+// magnitude are brought to a common scale, so that 1E+2000000000 stays cheap.
 func compareDecimals(a, b []byte) int {
 	x, y := bigInt(a[4:]), bigInt(b[4:])
 	if x.Sign() != y.Sign() || x.Sign() == 0 {
@@ -128,7 +128,7 @@ func compareUUIDs(a, b []byte) int {
 	return bytes.Compare(a, b)
 }
 
-// compareSigned orders by bytes that are signed, as timeuuid does for reasons of
+// compareSigned compares bytes as signed numbers, as timeuuid does for
 // compatibility (CASSANDRA-8730).
 func compareSigned(a, b []byte) int {
 	for i := range a {

@@ -2,13 +2,13 @@ package cqltype
 
 import "strings"
 
-// Decodes reports whether a cell of the type that a server names may be decoded as t:
-// both give its bytes the same meaning, down to the innermost element.
+// Decodes reports whether a cell of type server may be decoded as t: whether both types
+// give its bytes the same meaning, down to the innermost element.
 //
 // frozen<…> does not change bytes and is ignored. A UDT may have fewer or more fields at
-// its end, since ALTER TYPE only appends: the fields that both have agree, and a cell with
-// more than t knows is refused by Walk. Of a Custom type only the class is compared, and
-// one whose Name is no class with its package, as of a type that could not be parsed,
+// its end, since ALTER TYPE only appends: only the common fields must agree, and Walk
+// refuses a cell with more fields than t has. Custom types are compared by class. One
+// whose Name is no class with a package, such as that of a type that could not be parsed,
 // decodes anything, because its cells are passed on as bytes.
 func (t *Type) Decodes(server *Type) bool {
 	if t.Kind == Custom {

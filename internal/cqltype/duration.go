@@ -14,8 +14,8 @@ type duration struct {
 	nanos        int64
 }
 
-// duration decodes a cell of three zigzag vints. Cassandra accepts bytes after
-// them.
+// duration decodes a cell of three zigzag vints. Like Cassandra it ignores
+// bytes after them.
 func (t *Type) duration(cell []byte) (duration, error) {
 	var parts [3]int64
 	for i := range parts {
@@ -44,7 +44,7 @@ func (d duration) appendCell(dst []byte) []byte {
 }
 
 // append appends the duration as Cassandra does: 1y2mo3d4h5m6s7ms8us9ns without
-// the parts that are zero, and nothing at all for the duration zero.
+// the parts that are zero, and nothing for a duration of zero.
 func (d duration) append(dst []byte) []byte {
 	if d.months < 0 || d.days < 0 || d.nanos < 0 {
 		dst = append(dst, '-')
@@ -69,7 +69,7 @@ func appendUnit(dst []byte, v uint64, unit string) []byte {
 	return append(strconv.AppendUint(dst, v, 10), unit...)
 }
 
-// abs is unsigned so that the smallest integer has one.
+// abs is unsigned, since that of the smallest int64 does not fit.
 func abs(v int64) uint64 {
 	if v < 0 {
 		return -uint64(v)
@@ -77,8 +77,8 @@ func abs(v int64) uint64 {
 	return uint64(v)
 }
 
-// durationUnits are the units of a duration in the order in which they have to
-// come, with the part they belong to and what they are worth in it.
+// durationUnits are the units of a duration in their required order. part is an
+// index of durationBuilder.parts, and worth the size of the unit in it.
 var durationUnits = []struct {
 	name  string
 	part  int
@@ -89,9 +89,9 @@ var durationUnits = []struct {
 	{"ms", 2, 1e6}, {"us", 2, 1e3}, {"ns", 2, 1},
 }
 
-// parseDuration takes Cassandra's three forms: 1y2mo3w4d5h6m7s8ms9us10ns, ISO
-// 8601 P1Y2M3DT4H5M6S or P1W, and P0001-02-03T04:05:06; each with an optional
-// minus before it. Only parts that are given count, in their order.
+// parseDuration parses Cassandra's three forms: 1y2mo3w4d5h6m7s8ms9us10ns, ISO
+// 8601 P1Y2M3DT4H5M6S or P1W, and P0001-02-03T04:05:06, each with an optional
+// minus before it. Units may be left out, but not reordered.
 func parseDuration(s string) (duration, error) {
 	rest, negative := strings.CutPrefix(s, "-")
 	var b durationBuilder
@@ -120,7 +120,7 @@ func parseDuration(s string) (duration, error) {
 // durationBuilder adds up months, days and nanoseconds.
 type durationBuilder struct {
 	parts [3]int64
-	// next is the first unit that may still come.
+	// next is the index of the first unit that may still follow.
 	next int
 }
 
@@ -151,7 +151,7 @@ func (b *durationBuilder) add(digits, unit string) error {
 	return errForm
 }
 
-// standard takes numbers with units, in any case.
+// standard parses numbers with units in upper or lower case.
 func (b *durationBuilder) standard(s string) error {
 	s = strings.ReplaceAll(strings.ToLower(s), "µs", "us")
 	for s != "" {
@@ -168,7 +168,7 @@ func (b *durationBuilder) standard(s string) error {
 	return nil
 }
 
-// iso takes what follows the P of P1Y2M3DT4H5M6S or P1W.
+// iso parses what follows the P of P1Y2M3DT4H5M6S or P1W.
 func (b *durationBuilder) iso(s string) error {
 	units := map[byte]string{'Y': "y", 'M': "mo", 'D': "d"}
 	if strings.HasSuffix(s, "W") {
@@ -192,7 +192,7 @@ func (b *durationBuilder) iso(s string) error {
 	return nil
 }
 
-// alternative takes what follows the P of P0001-02-03T04:05:06.
+// alternative parses what follows the P of P0001-02-03T04:05:06.
 func (b *durationBuilder) alternative(s string) error {
 	const form = "0000-00-00T00:00:00"
 	if len(s) != len(form) {

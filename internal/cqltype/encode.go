@@ -8,22 +8,23 @@ import (
 	"slices"
 )
 
-// errNull is the reason when a null stands where CQL has none.
+// errNull is the reason when a null is where CQL allows none.
 var errNull = errors.New("null is not allowed here")
 
-// EncodeJSON returns the bytes of a JSON value by the rules of INSERT JSON: the
-// forms that AppendJSON writes, numbers also as strings, composite values also
-// as strings that hold their JSON, an empty string for the empty value of types
-// that have one. JSON null is nil without an error. Sets and maps come out in
-// Cassandra's order, without duplicates; of equal map keys the last value counts.
+// EncodeJSON returns the bytes of a JSON value by the rules of INSERT JSON. It
+// accepts the forms that AppendJSON writes, numbers also as strings, composite
+// values also as strings that hold their JSON, and an empty string for the empty
+// value of types that have one. JSON null gives nil without an error. Sets and
+// maps are in Cassandra's order, without duplicates; of equal map keys the last
+// value counts.
 //
 // A decimal given as a JSON number with a fraction or an exponent passes through
 // a double, as it does in Cassandra: 1.10 becomes 1.1, which as a key is another
 // partition. Written as a string it is exact.
 //
 // It is stricter than Cassandra where that keeps a mistake from becoming another
-// value: half a surrogate pair, February 30, host names as inet, text after the
-// value. An error repeats at most 40 bytes of the value.
+// value: it refuses half a surrogate pair, February 30, host names as inet, and
+// text after the value. An error quotes at most one byte of the value.
 func (t *Type) EncodeJSON(json []byte) ([]byte, error) {
 	s := &scanner{src: json}
 	cell, null, err := t.encode([]byte{}, s)
@@ -50,7 +51,7 @@ func (t *Type) encode(dst []byte, s *scanner) (out []byte, null bool, err error)
 }
 
 // encodeToken appends the bytes of the value that begins with tok. Composite
-// values may be strings that hold their JSON; as keys of maps they have to be.
+// values may be strings that hold their JSON; keys of maps must be.
 func (t *Type) encodeToken(dst []byte, tok token, s *scanner) ([]byte, error) {
 	if !t.composite() {
 		return t.encodeScalar(dst, tok)
@@ -72,7 +73,7 @@ func (t *Type) encodeToken(dst []byte, tok token, s *scanner) ([]byte, error) {
 	return dst, inner.end()
 }
 
-// mismatch says which type was expected and what came.
+// mismatch returns the error that names the expected type and the kind of tok.
 func (t *Type) mismatch(tok token) error {
 	return fmt.Errorf("expected %s, got %s", t, tok)
 }
@@ -150,7 +151,7 @@ func (s *scanner) object(f func(name token) error) error {
 	}
 }
 
-// appendSized appends a value with its length before it, -1 for a null.
+// appendSized appends a value after its length, which is -1 for a null.
 func (t *Type) appendSized(dst []byte, s *scanner, nullable bool) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, 0xff, 0xff, 0xff, 0xff)
@@ -223,8 +224,8 @@ func (t *Type) encodeEntry(s *scanner) ([]byte, error) {
 // entry is an element of a set, or an entry of a map.
 type entry struct{ key, value []byte }
 
-// sorted returns the entries in the order of the key type, of equal keys one:
-// the first of the keys, with the last of the values.
+// sorted returns the entries in the order of the key type. Of entries with equal
+// keys it keeps the first key and the last value.
 func (t *Type) sorted(entries []entry) []entry {
 	slices.SortStableFunc(entries, func(a, b entry) int { return t.Elems[0].Compare(a.key, b.key) })
 	unique := entries[:0]

@@ -132,7 +132,8 @@ func TestSurrogatePairsAreOneCharacter(t *testing.T) {
 	assert.Equal(t, "😀ä/", string(got))
 }
 
-// TestValuesReadBack encodes what AppendJSON wrote and wants the same bytes.
+// TestValuesReadBack encodes what AppendJSON wrote and wants the same JSON
+// again.
 func TestValuesReadBack(t *testing.T) {
 	cells, _ := goldens(t)
 	n := 0
@@ -157,9 +158,9 @@ func TestValuesReadBack(t *testing.T) {
 	assert.Greater(t, n, 1000)
 }
 
-// readsBack reports whether a value comes back from its JSON. A decimal passes
-// through a double on the way, a timestamp loses its era and then its place in a
-// set, the empty boolean becomes false, and counters cannot be given.
+// readsBack reports whether values of a type survive their JSON. A decimal
+// passes through a double, a timestamp loses its era and so its place in a set,
+// the empty boolean becomes false, and counters cannot be given.
 func readsBack(t *Type) bool {
 	return !t.contains(Decimal) && !t.contains(Timestamp) && !t.contains(Boolean) && !t.contains(Counter)
 }
@@ -187,7 +188,8 @@ func TestVintsReadBack(t *testing.T) {
 	})
 }
 
-// TestSetsComeInCassandrasOrder shuffles what Cassandra's comparators sorted.
+// TestSetsComeInCassandrasOrder shuffles elements that Cassandra's comparators
+// sorted.
 func TestSetsComeInCassandrasOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	_, inputs := goldens(t)
@@ -234,7 +236,7 @@ func TestCompareIsAnOrder(t *testing.T) {
 	}
 }
 
-// TestHugeDecimalsCompareAtOnce has scales that could not be made equal.
+// TestHugeDecimalsCompareAtOnce uses scales too far apart to be made equal.
 func TestHugeDecimalsCompareAtOnce(t *testing.T) {
 	got, err := mustParse(t, "set<decimal>").EncodeJSON([]byte(
 		`["1E+2147483647", "-1E+2147483647", "1E-2147483647", "0", "0E+2147483647", "1.0", "1.00", "1.01"]`))

@@ -91,7 +91,7 @@ func TestValidateIsCassandras(t *testing.T) {
 	cells, _ := goldens(t)
 	for _, g := range cells {
 		if g.Valid && g.JSON == nil && strings.Contains(g.Type, "text") {
-			continue // Cassandra takes some byte sequences for UTF-8 that it cannot decode
+			continue // Cassandra accepts some byte sequences as UTF-8 that it cannot decode
 		}
 		if err := mustParse(t, g.Type).Validate(g.bytes(t)); (err == nil) != g.Valid {
 			t.Errorf("%s %s: valid %v, got %v", g.Type, *g.Cell, g.Valid, err)
@@ -99,16 +99,16 @@ func TestValidateIsCassandras(t *testing.T) {
 	}
 }
 
-// moreThanCassandra are inputs that Cassandra refuses, although they have but
-// one meaning and AppendJSON or a person writes them.
+// moreThanCassandra reports whether Cassandra refuses an input that has only
+// one meaning and that AppendJSON or a person writes.
 func (g golden) moreThanCassandra() bool {
 	number := regexp.MustCompile(`^-?\d+$`)
-	return g.Type == "timestamp" && number.MatchString(*g.Input) || // it takes only those over 32 bits
+	return g.Type == "timestamp" && number.MatchString(*g.Input) || // Cassandra accepts only those over 32 bits
 		strings.Contains(g.Type, "timestamp") && strings.Contains(*g.Input, `"+`) // years over 9999
 }
 
-// lessThanCassandra are inputs that Cassandra takes for something that no one
-// means.
+// lessThanCassandra reports whether Cassandra gives an input a meaning that no
+// one intends.
 func (g golden) lessThanCassandra() bool {
 	return g.Type == "inet" && regexp.MustCompile(`^"[\d.]{1,3}"$`).MatchString(*g.Input) // 1.5 is 1.0.0.5
 }

@@ -8,14 +8,14 @@ import (
 )
 
 // Cassandra 5.0 runs on Java 11 or 17, whose Double.toString and Float.toString
-// do not always print the shortest digits that read back as the same number, as
-// strconv does. Most of their digits come from the method of Steele and White
-// ("How to print floating-point numbers accurately", 1990), cut short in three
-// ways that show: integers up to 2^63 lose the digits below half a unit of the
-// last place, numbers that fit 64 bits when scaled are computed in such
-// integers and may overflow, and a number in exponent notation has at least two
-// digits. To print the same text, this file does the same, and leaves to strconv
-// the ranges in which none of it can show.
+// do not always print the shortest digits that read back as the same number,
+// unlike strconv. Most of Java's digits come from the method of Steele and White
+// ("How to print floating-point numbers accurately", 1990), with three visible
+// shortcuts: integers up to 2^63 lose the digits below half a unit of the last
+// place, numbers that fit 64 bits when scaled are computed in such integers and
+// may overflow, and a number in exponent notation has at least two digits. To
+// print the same text, this file does the same, and uses strconv in the ranges
+// where none of this matters.
 
 // appendJavaFloat appends a finite number as Java's Float.toString (bits 32) or
 // Double.toString (bits 64).
@@ -82,17 +82,17 @@ func decompose(v float64, size int) mantissaExp {
 	return n
 }
 
-// shortestIsJava reports whether Java's digits of a number that is no integer
-// are the shortest ones. They can differ for a power of two, whose neighbours
-// are not equally far, and where the middle between two neighbours has few
-// enough decimal digits to be hit, which begins shortly before the last place
-// of the mantissa reaches 1.
+// shortestIsJava reports whether Java's digits of a number that is no integer are
+// the shortest ones. They can differ for a power of two, whose two neighbours are
+// at different distances, and where the middle between two neighbours has few
+// enough decimal digits to be hit exactly. That begins shortly before the last
+// place of the mantissa is worth 1.
 func (n mantissaExp) shortestIsJava() bool {
 	return n.exp < n.precision-6 && n.significant == n.precision && n.mantissa&(n.mantissa-1) != 0
 }
 
-// javaDigits appends the digits that Java prints of v, which is positive, and
-// returns them with the exponent of 0.d₁d₂… × 10^exp.
+// javaDigits appends the digits that Java prints for v, which must be positive,
+// and returns them with the exponent of 0.d₁d₂… × 10^exp.
 func javaDigits(buf []byte, v float64, size int) (digits []byte, exp int) {
 	n := decompose(v, size)
 	width := n.precision - bits.TrailingZeros64(n.mantissa)
@@ -106,7 +106,7 @@ func javaDigits(buf []byte, v float64, size int) (digits []byte, exp int) {
 	}
 }
 
-// integerDigits gives the digits of an integer below 2^63, rounded to the last
+// integerDigits returns the digits of an integer below 2^63, rounded to the last
 // digit that is worth more than half a unit of the mantissa's last place.
 func integerDigits(buf []byte, n mantissaExp) (digits []byte, exp int) {
 	v := n.mantissa
@@ -133,7 +133,7 @@ func integerDigits(buf []byte, n mantissaExp) (digits []byte, exp int) {
 	return digits, exp
 }
 
-// shortestDigits gives the shortest digits that read back as v.
+// shortestDigits returns the shortest digits that read back as v.
 func shortestDigits(buf []byte, v float64, size int) (digits []byte, exp int) {
 	b := strconv.AppendFloat(buf, v, 'e', -1, size)
 	e := len(b) - 1
@@ -184,9 +184,9 @@ func (n mantissaExp) scale(width, exp10 int) scaling {
 	return k
 }
 
-// steeleWhite generates digits until what is left is less than half a unit of
-// the last place from zero or from the next digit. width counts the bits of the
-// mantissa up to the last that is set.
+// steeleWhite generates digits until the remainder is less than half a unit of
+// the last place from zero or from the next digit. width is the number of bits of
+// the mantissa up to the last that is set.
 func steeleWhite(buf []byte, n mantissaExp, width int) (digits []byte, exp int) {
 	// The tangent of log10 at 1.5, by David M. Gay's dtoa: never too small, and
 	// too large by at most one.
@@ -219,7 +219,7 @@ type ending struct {
 	up bool
 }
 
-// generate works on 64-bit integers, which are to overflow as Java's do.
+// generate uses 64-bit integers, which must overflow as Java's do.
 func generate(buf []byte, k scaling, long bool) ([]byte, ending) {
 	five := int64(pow5(k.b5))
 	b := int64(k.odd) * five << k.b2
@@ -296,8 +296,8 @@ func roundUp(digits []byte) (carried bool) {
 	return true
 }
 
-// bitsOfPow5 is how many bits Java reckons for 5^n: none for 1, and three for
-// each power once they exceed 64 bits.
+// bitsOfPow5 returns how many bits Java assumes for 5^n: none for n = 0, and 3n
+// for n above 26.
 func bitsOfPow5(n int) int {
 	switch {
 	case n == 0:

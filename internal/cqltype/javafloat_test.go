@@ -51,7 +51,7 @@ func TestJavaFloatsAsJava17PrintsThem(t *testing.T) {
 }
 
 // TestShortestIsJavaWhereClaimed compares the digits of strconv with those of
-// Java's method where the former stand for the latter, exponent by exponent.
+// Java's method where strconv replaces it, exponent by exponent.
 func TestShortestIsJavaWhereClaimed(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, size := range []int{32, 64} {

@@ -9,14 +9,14 @@ import (
 	"strconv"
 )
 
-// maxQuotedKey bounds a map key that had to be turned into a JSON string.
-// Maps within keys of maps double the backslashes at every level, so that a
-// small cell of a hostile type could grow without end.
+// maxQuotedKey is the most bytes of a map key that is turned into a JSON string. Maps within
+// keys of maps double the backslashes at every level, so a small cell of a hostile type
+// could grow without bound.
 const maxQuotedKey = 16 << 20
 
-// AppendJSON appends the JSON that Cassandra 5.0's SELECT JSON writes for the
-// cell, spaces included, and returns the extended buffer. A nil cell is null. A
-// cell that is no value of the type is an error, and dst is returned as it was.
+// AppendJSON appends the JSON that Cassandra 5.0's SELECT JSON writes for the cell, spaces
+// included, and returns the extended buffer. A nil cell is null. For a cell that is no value
+// of the type it returns an error and dst as it was.
 //
 // Numbers are as Java prints them (1.0E10), NaN and the infinities are null, a
 // blob is "0x…", the empty value of any type is "", keys of maps are strings,
@@ -215,8 +215,8 @@ func (t *Type) appendMap(dst, cell []byte) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// appendMapKey appends a key as a JSON string. What is no string by itself, such
-// as 7 or ["a"], becomes one: "7", "[\"a\"]".
+// appendMapKey appends a key as a JSON string. JSON that is no string, such as 7 or ["a"],
+// is quoted: "7", "[\"a\"]".
 func (t *Type) appendMapKey(dst, cell []byte) ([]byte, error) {
 	if cell == nil {
 		return dst, t.malformed(errors.New("a null key"))
@@ -235,7 +235,7 @@ func (t *Type) appendMapKey(dst, cell []byte) ([]byte, error) {
 	if len(dst)-start+extra > maxQuotedKey {
 		return dst, fmt.Errorf("a map key of more than %d bytes of JSON", maxQuotedKey)
 	}
-	// Valid JSON has no control characters; only quotes and backslashes need care.
+	// Valid JSON has no control characters; only quotes and backslashes need escapes.
 	from := len(dst) - 1
 	for range extra {
 		dst = append(dst, '"')
@@ -279,9 +279,9 @@ func (t *Type) appendUDT(dst, cell []byte) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// AppendJSONString appends s as a JSON string with the escapes that Cassandra
-// writes: quote, backslash and control characters, nothing else. Bytes that are
-// not UTF-8 pass as they are.
+// AppendJSONString appends s as a JSON string with the escapes that Cassandra writes: quote,
+// backslash and control characters, nothing else. Bytes that are not UTF-8 are appended as
+// they are.
 func AppendJSONString(dst []byte, s string) []byte {
 	return appendJSONString(dst, s)
 }
@@ -309,14 +309,14 @@ func appendJSONString[S string | []byte](dst []byte, s S) []byte {
 	return append(dst, '"')
 }
 
-// word returns eight bytes, which the compiler loads at once.
+// word returns the first eight bytes, which the compiler loads at once.
 func word[S string | []byte](s S) uint64 {
 	_ = s[7]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// plain reports whether none of eight bytes is to be escaped.
+// plain reports whether none of eight bytes needs an escape.
 //
 // Source: "Determine if a word has a byte less than n", Bit Twiddling Hacks, S. E. Anderson.
 // A byte that equals n is one whose exclusive or with n is less than 1.

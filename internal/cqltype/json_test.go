@@ -96,8 +96,8 @@ func TestMissingAndNullElements(t *testing.T) {
 	}
 }
 
-// TestQuotedMapKeysAreBounded has maps nested in keys of maps, which double the
-// backslashes at each of 24 levels.
+// TestQuotedMapKeysAreBounded nests maps in keys of maps, which double the backslashes at
+// each of 24 levels.
 func TestQuotedMapKeysAreBounded(t *testing.T) {
 	typ, cell := &Type{Kind: Text}, []byte("a")
 	for range 24 {
@@ -165,8 +165,8 @@ func BenchmarkEncodeJSON(b *testing.B) {
 	}
 }
 
-// TestAppendJSONStringEscapesEveryByteAlike puts each byte at each place of a text, as most
-// of a text is looked at by eight bytes at once.
+// TestAppendJSONStringEscapesEveryByteAlike puts each byte at each place of a text, because
+// most of a text is examined eight bytes at a time.
 func TestAppendJSONStringEscapesEveryByteAlike(t *testing.T) {
 	for c := range 256 {
 		alone := AppendJSONString(nil, string([]byte{byte(c)}))

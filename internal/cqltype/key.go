@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// ErrKeyForm means that a partition key is not written in the form that the
-// number of its columns asks for.
+// ErrKeyForm means that a key is not written in the form that the number of its columns requires.
 var ErrKeyForm = errors.New("a partition key of another form")
 
 // PartitionKeyFromJSON returns the bytes of each component of a partition key,
@@ -21,14 +20,15 @@ func PartitionKeyFromJSON(types []*Type, names []string, json []byte) ([][]byte,
 	return KeyFromJSON(types, names, len(types), json)
 }
 
-// KeyFromJSON returns the bytes of each component that a key has, in key order. types and names
-// are those of the columns of the primary key, of which the first so many are the partition
-// key: a key has those, and may go on with clustering columns in their order.
+// KeyFromJSON returns the bytes of each component of a key, in key order. types and names are
+// those of the columns of the primary key, of which the first partitionKey columns are the
+// partition key. A key has all of these, and may continue with clustering columns in their order.
 //
-// A key of one column in all is the value itself. Otherwise it is an array in key order, or an
-// object by name, where names are written as SELECT JSON writes them. Where the partition key is
-// one column the value itself stands for the partition, too: an array or object that is such a
-// value is taken for it. Values follow EncodeJSON. An error names the column at fault.
+// The key of a primary key of one column is the value itself. Otherwise a key is an array in key
+// order, or an object by name, where names are written as SELECT JSON writes them. If the
+// partition key has one column, its bare value is accepted, too; where such values are arrays or
+// objects, an array or object is read as the value. Values follow EncodeJSON. An error names the
+// column at fault.
 func KeyFromJSON(types []*Type, names []string, partitionKey int, json []byte) ([][]byte, error) {
 	s := &scanner{src: json}
 	key := make([][]byte, len(types))
@@ -48,8 +48,8 @@ func KeyFromJSON(types []*Type, names []string, partitionKey int, json []byte) (
 	return key, nil
 }
 
-// begins reports whether the JSON of a value of the type may begin with a character, or that
-// character begins neither an array nor an object.
+// begins reports whether the JSON of a value of the type may begin with c. It is true for all c
+// that begin neither an array nor an object.
 func (t *Type) begins(c byte) bool {
 	switch c {
 	case '[':
@@ -157,7 +157,7 @@ func keyObject(types []*Type, names []string, partitionKey int, key [][]byte, s 
 	return key[:n], nil
 }
 
-// keyColumn returns the column that a name means, by INSERT JSON's rule or as
+// keyColumn returns the index of the column with a name, by INSERT JSON's rule or else as
 // Cassandra stores it, or -1.
 func keyColumn(names []string, name string) int {
 	if i := slices.Index(names, storedName(name)); i >= 0 {
@@ -175,10 +175,10 @@ func PartitionKeyFromText(types []*Type, names []string, s string) ([][]byte, er
 // KeyFromText returns the bytes of each component of a key written on a command line, in key
 // order; see KeyFromJSON for the columns.
 //
-// A partition key of one column is its value, see EncodeText. That of several is either JSON, as
-// KeyFromJSON takes it, if it begins with [ or {, or its values with colons between them: a:7.
-// A colon within a value is written \:, a backslash \\; or the value is in double quotes, as a
-// JSON string: "10:30:00":7.
+// A partition key of one column is its value, see EncodeText. One of several columns is JSON for
+// KeyFromJSON, if it begins with [ or {, or else its values with colons between them: a:7. A
+// colon within a value is written \:, a backslash \\; or the value is in double quotes, as a JSON
+// string: "10:30:00":7.
 //
 // Where the table has clustering columns, their values follow the partition key with a slash
 // before each: a:7/2026-01-01. A slash within a value is then written \/, or the value quoted, or
@@ -220,9 +220,9 @@ func KeyFromText(types []*Type, names []string, partitionKey int, s string) ([][
 	return key, nil
 }
 
-// splitKey splits a key at its colons, where it may have any, and at its slashes, from the first
-// of which on only slashes separate; it undoes quotes and escapes. partition is how many parts
-// are before the first slash.
+// splitKey splits a key at its colons and slashes, if it may have them, and undoes quotes and
+// escapes. After the first slash colons no longer separate. partition is the number of parts
+// before the first slash.
 func splitKey(s string, colons, slashes bool) (parts []string, partition int, err error) {
 	separators := ""
 	if colons {

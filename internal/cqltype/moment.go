@@ -32,7 +32,7 @@ func allDigits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// parseDate takes yyyy-MM-dd, with a sign if the year is negative or has more
+// parseDate parses yyyy-MM-dd, with a sign if the year is negative or has more
 // than four digits, or the unsigned number of the cell. It returns the latter:
 // days since 1970-01-01 plus 2^31.
 func parseDate(s string) (uint32, error) {
@@ -58,7 +58,7 @@ func parseDate(s string) (uint32, error) {
 	return uint32(days + 1<<31), nil
 }
 
-// parseTime takes HH:mm:ss with up to nine decimals, or nanoseconds since
+// parseTime parses HH:mm:ss with up to nine decimals, or nanoseconds since
 // midnight.
 func parseTime(s string) (int64, error) {
 	errRange := errors.New("a time is from 00:00:00 to 23:59:59.999999999")
@@ -81,10 +81,10 @@ func parseTime(s string) (int64, error) {
 	return seconds*1e9 + nanos, nil
 }
 
-// parseTimestamp takes milliseconds since 1970, or a date with or without a time
-// and a zone: 2011-02-03, 2011-02-03 04:05Z, 2011-02-03T04:05:06.789+0100. Where
-// Cassandra takes a missing zone to be the one of its host, this is UTC, as the
-// host's is not known.
+// parseTimestamp parses milliseconds since 1970, or a date with or without a
+// time and a zone: 2011-02-03, 2011-02-03 04:05Z, 2011-02-03T04:05:06.789+0100.
+// Without a zone it uses UTC. Cassandra would use that of its host, which is not
+// known here.
 func parseTimestamp(s string) (int64, error) {
 	if allDigits(s) {
 		v, err := strconv.ParseInt(s, 10, 64)
@@ -118,7 +118,7 @@ func parseTimestamp(s string) (int64, error) {
 	return days*millisPerDay + (seconds-offset)*1e3 + nanos/1e6, nil
 }
 
-// parseZone takes nothing, Z, UTC, GMT, ±hh, ±hhmm or ±hh:mm after an optional
+// parseZone parses nothing, Z, UTC, GMT, ±hh, ±hhmm or ±hh:mm after an optional
 // space, and returns the seconds east of Greenwich.
 func parseZone(s string) (seconds int64, ok bool) {
 	if s == "" {
@@ -149,7 +149,7 @@ func parseZone(s string) (seconds int64, ok bool) {
 // cursor is the rest of a date or time that is being parsed.
 type cursor string
 
-// number takes from low to high digits.
+// number consumes low to high digits.
 func (c *cursor) number(low, high int) (v int64, ok bool) {
 	n := 0
 	for n < len(*c) && n < high && isDigit((*c)[n]) {
@@ -160,7 +160,7 @@ func (c *cursor) number(low, high int) (v int64, ok bool) {
 	return v, n >= low
 }
 
-// skip takes b and reports whether it was there.
+// skip consumes b and reports whether it was there.
 func (c *cursor) skip(b byte) bool {
 	if *c == "" || (*c)[0] != b {
 		return false
@@ -169,7 +169,7 @@ func (c *cursor) skip(b byte) bool {
 	return true
 }
 
-// date takes a date whose year has at least the given digits and returns its
+// date consumes a date whose year has at least yearDigits digits and returns its
 // days since 1970. Months and days have one or two digits, two if the year has
 // to have four.
 func (c *cursor) date(yearDigits int) (days int64, ok bool) {
@@ -192,7 +192,7 @@ func (c *cursor) date(yearDigits int) (days int64, ok bool) {
 	return daysOf(year, int(month), int(day)), true
 }
 
-// clock takes H:m or H:m:s and returns the seconds since midnight.
+// clock consumes H:m or H:m:s and returns the seconds since midnight.
 func (c *cursor) clock() (seconds int64, hasSeconds, ok bool) {
 	hour, okHour := c.number(1, 2)
 	okHour = okHour && c.skip(':')
@@ -205,7 +205,7 @@ func (c *cursor) clock() (seconds int64, hasSeconds, ok bool) {
 	return hour*3600 + minute*60 + second, hasSeconds, ok
 }
 
-// fraction takes a point and up to nine digits, or nothing, and returns
+// fraction consumes a point and up to nine digits, or nothing, and returns
 // nanoseconds.
 func (c *cursor) fraction() (nanos int64, ok bool) {
 	if !c.skip('.') {

@@ -58,7 +58,7 @@ func ColumnJSONName(name string) string {
 }
 
 // storedName undoes ColumnJSONName by INSERT JSON's rule: a name within double
-// quotes is taken as it is, any other is lowered.
+// quotes loses only these, any other is lower-cased.
 func storedName(name string) string {
 	if len(name) >= 2 && name[0] == '"' && name[len(name)-1] == '"' {
 		return name[1 : len(name)-1]
@@ -92,10 +92,10 @@ var reservedWords = func() map[string]bool {
 	return m
 }()
 
-// maxExcerpt is how many bytes of a client's value an error may repeat.
+// maxExcerpt is how many bytes of a name an error may quote.
 const maxExcerpt = 40
 
-// excerpt shortens a value for an error message.
+// excerpt shortens a name for an error message.
 func excerpt(s string) string {
 	if len(s) <= maxExcerpt {
 		return s

@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// maxDigits bounds a varint or the unscaled part of a decimal, as turning digits
-// into bits takes more than linear time. It is more than a partition key holds.
+// maxDigits bounds a varint or the unscaled part of a decimal, because parsing
+// digits takes more than linear time. It is more than a partition key can hold.
 const maxDigits = 160_000
 
 // appendVarInt appends the digits of a two's complement number.
@@ -40,7 +40,7 @@ func appendBigInt(dst []byte, v *big.Int) []byte {
 		}
 		return append(dst, v.Bytes()...)
 	}
-	// -v-1 has the bits of v inverted, and tells how many bytes v needs.
+	// -v-1 has the bits of v inverted, and so shows how many bytes v needs.
 	inverted := new(big.Int).Not(v)
 	start := len(dst)
 	if inverted.BitLen()%8 == 0 {
@@ -130,7 +130,7 @@ func parseBigInt(text []byte) (*big.Int, error) {
 	return v, nil
 }
 
-// parseDigits parses decimal digits by halves, for big.Int.SetString takes
+// parseDigits parses decimal digits by halves, because big.Int.SetString takes
 // quadratic time: 0.1 s for 160,000 digits.
 func parseDigits(digits []byte) *big.Int {
 	const direct = 1000
@@ -144,8 +144,8 @@ func parseDigits(digits []byte) *big.Int {
 	return v.Add(v, parseDigits(digits[half:]))
 }
 
-// encodeDecimal takes what Java's BigDecimal takes. A JSON number that is no
-// integer goes through a double, see EncodeJSON.
+// encodeDecimal accepts what Java's BigDecimal does. A JSON number that is no
+// integer passes through a double, see EncodeJSON.
 func encodeDecimal(dst []byte, tok token) ([]byte, error) {
 	text := tok.text
 	if tok.kind == numberToken && !isInteger(text) {
@@ -162,9 +162,9 @@ func encodeDecimal(dst []byte, tok token) ([]byte, error) {
 	return appendBigInt(binary.BigEndian.AppendUint32(dst, uint32(scale)), unscaled), nil
 }
 
-// parseDecimal parses a number with an optional point and exponent as
-// unscaled × 10^-scale, where the scale counts the digits after the point less
-// the exponent, and zeros count.
+// parseDecimal parses a number with an optional point and exponent as unscaled ×
+// 10^-scale. The scale is the number of digits after the point, with zeros,
+// minus the exponent.
 func parseDecimal(text []byte) (unscaled *big.Int, scale int32, err error) {
 	exponent := int64(0)
 	if i := bytes.IndexAny(text, "eE"); i >= 0 {
@@ -180,7 +180,7 @@ func parseDecimal(text []byte) (unscaled *big.Int, scale int32, err error) {
 	if unscaled, err = parseBigInt(slices.Concat(whole, fraction)); err != nil {
 		return nil, 0, err
 	}
-	// The exponent is checked by itself first, for the difference may overflow.
+	// The exponent is checked by itself, because the difference may overflow.
 	wide := int64(len(fraction)) - exponent
 	if exponent != int64(int32(exponent)) || wide != int64(int32(wide)) {
 		return nil, 0, errors.New("out of range")

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep a type may nest. Real schemas stay below five; the bound
-// keeps every recursion over a type short.
+// maxDepth is how deeply a type may nest. Real schemas stay below five; the
+// bound keeps every recursion over a type short.
 const maxDepth = 32
 
-// Parse returns the type of a CQL name, as a person or the type column of
+// Parse returns the type with a CQL name, as a person or the type column of
 // system_schema.columns writes it: int, map<text, frozen<list<int>>>,
 // vector<float, 3>, frozen<"My Type">, 'org.example.CustomType'.
 //
-// Names of user-defined types are looked up with udt, in the keyspace given
-// last unless the name has one of its own; udt may be nil where there are none,
-// and returns an error for a type that it does not know.
+// udt looks up user-defined types, in the keyspace given last unless the name
+// has one of its own. It may be nil where there are none, and returns nil or an
+// error for a type that it does not know.
 func Parse(name string, udt func(keyspace, name string) (*Type, error), keyspace string) (*Type, error) {
 	p := &nameParser{src: name, udt: udt, keyspace: keyspace}
 	t, err := p.typ(0)
@@ -211,7 +211,7 @@ func (p *nameParser) identifier() (name string, quoted bool, err error) {
 	return p.src[start:p.pos], false, nil
 }
 
-// quoted reads a string in the quotes at the cursor; a quote in it is doubled.
+// quoted reads the quoted string at the cursor; a quote within it is doubled.
 func (p *nameParser) quoted(quote byte) (string, error) {
 	var b strings.Builder
 	start := p.pos

@@ -64,8 +64,8 @@ func (t *Type) numeric() bool {
 	}
 }
 
-// errForm means that a string or number is not written as its type wants it;
-// the error then needs no other reason than the expected type.
+// errForm means that a string or number does not have the form of its type; the
+// error then needs no reason besides the expected type.
 var errForm = errors.New("not of the form of the type")
 
 // encodeWord appends the bytes of a string or number.
@@ -106,7 +106,7 @@ func (t *Type) encodeString(dst []byte, tok token) ([]byte, error) {
 	return append(dst, tok.text...), nil
 }
 
-// encodeBool takes true, false, and as strings the same in any case; an empty
+// encodeBool accepts true, false, and both as strings in any case; an empty
 // string is false.
 func (t *Type) encodeBool(dst []byte, tok token) ([]byte, error) {
 	if tok.kind == boolToken || tok.kind == stringToken {
@@ -140,7 +140,7 @@ func isInteger(text []byte) bool {
 }
 
 // encodeFloat rounds as Cassandra does: a fraction given as a JSON number becomes
-// a double first, also for a float. What is too large becomes infinite.
+// a double first, also for a float. A number that is too large becomes infinite.
 func (t *Type) encodeFloat(dst []byte, tok token) ([]byte, error) {
 	bits := 64
 	if t.Kind == Float && (tok.kind == stringToken || isInteger(tok.text)) {
@@ -171,7 +171,7 @@ func parseFloat(s string, bits int) (float64, error) {
 	case "-Infinity":
 		return math.Inf(-1), nil
 	}
-	// strconv takes more than decimal numbers.
+	// strconv accepts more than decimal numbers.
 	if strings.Trim(s, "0123456789+-.eE") != "" {
 		return 0, errForm
 	}

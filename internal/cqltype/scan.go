@@ -24,7 +24,7 @@ const (
 	objectToken
 )
 
-// token is a JSON value. Of arrays and objects it is only the opening bracket.
+// token is a JSON value. For arrays and objects it is only the opening bracket.
 type token struct {
 	kind tokenKind
 	// text is the content of a string, unescaped, or the other scalar as it was
@@ -32,8 +32,8 @@ type token struct {
 	text []byte
 }
 
-// String describes the value for an error, without what it holds: it may be a key,
-// which stands in no error.
+// String describes the kind of value for an error. It omits the content, which may
+// be a key.
 func (k token) String() string {
 	switch k.kind {
 	case stringToken:
@@ -64,7 +64,7 @@ type scanner struct {
 	buf []byte
 }
 
-// errorf says what is wrong with the JSON, and where.
+// errorf returns an error with the position in the JSON.
 func (s *scanner) errorf(format string, args ...any) error {
 	return fmt.Errorf("invalid JSON at byte %d: %s", s.pos, fmt.Sprintf(format, args...))
 }
@@ -218,7 +218,7 @@ func (s *scanner) string() ([]byte, error) {
 	return buf, nil
 }
 
-// errEscape is the reason when a backslash begins no escape of JSON.
+// errEscape is the reason when a backslash begins no JSON escape.
 var errEscape = errors.New("an unknown escape in a string")
 
 // unescape appends the content of a string that has escapes.
@@ -256,8 +256,8 @@ func unescape(dst, text []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// unicodeEscape reads \uXXXX, or two of them that are a surrogate pair, and
-// returns the bytes used, 0 if it is neither: half a pair is no character, and
+// unicodeEscape reads \uXXXX, or two of them that form a surrogate pair. used is
+// the number of bytes read, 0 if it is neither: half a pair is no character and
 // has no UTF-8.
 func unicodeEscape(text []byte) (r rune, used int) {
 	r = hex4(text)

@@ -8,11 +8,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// secretMark is what a value holds that must not stand in an error. It begins like a
-// value of several types, so that parsers get as far as they can.
+// secretMark is the part of a value that no error may contain. It begins like a
+// value of several types, so that parsers get as far as possible.
 const secretMark = "7391946"
 
-// values are JSON values that hold the mark, most of them of no type.
+// values generates JSON values with the mark, most of which are valid for no type.
 func values() *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		around := rapid.SampledFrom([]string{"", "x", "1", "-", "0x", "2011-02-", "1h", ".", ":", "é", "\x00"})

@@ -11,8 +11,8 @@ import (
 // shows it: text bare, but within other values in single quotes; collections as
 // [1, 2], {1, 2} and {'a': 1}, tuples as (1, 2), UDTs as {name: 'x'}; null for a
 // nil cell, nothing for the empty value. Characters that would control the
-// terminal, and bytes that are no UTF-8, are shown as escapes. It returns dst as
-// it was and an error when the cell is no value of the type.
+// terminal, and bytes that are not UTF-8, are shown as escapes. For a cell that
+// is no value of the type it returns dst as it was and an error.
 func (t *Type) AppendText(dst, cell []byte) ([]byte, error) {
 	out, err := t.appendText(dst, cell, false)
 	if err != nil {
@@ -94,8 +94,8 @@ func (t *Type) appendTextElements(dst, cell []byte) ([]byte, error) {
 	return append(dst, brackets[1]), err
 }
 
-// appendPrintable appends text with escapes for what is not to reach a terminal:
-// control characters, those that reorder the line, and bytes that are no UTF-8.
+// appendPrintable appends text with escapes for what must not reach a terminal:
+// control characters, those that reorder the line, and bytes that are not UTF-8.
 func appendPrintable(dst, text []byte, quoted bool) []byte {
 	if quoted {
 		dst = append(dst, '\'')
@@ -123,7 +123,7 @@ func appendPrintable(dst, text []byte, quoted bool) []byte {
 }
 
 // EncodeText returns the bytes of a value as it is written on a command line:
-// text as it is, other scalars as EncodeJSON takes them in a string (7, 1.5,
+// text as it is, other scalars as EncodeJSON accepts them in a string (7, 1.5,
 // true, 2011-02-03T04:05:06Z, 0x00ff, 1h30m, a uuid), composite values as JSON.
 // Only text may be empty. There is no way to write a null.
 func (t *Type) EncodeText(s string) ([]byte, error) {

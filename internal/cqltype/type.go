@@ -1,6 +1,6 @@
 // Package cqltype decides what a CQL value looks like: it parses the names of types,
-// turns the bytes of a value into the JSON of Cassandra's SELECT JSON and back, and
-// builds the bytes of a partition key. What may be read is decided by package lookup.
+// converts the bytes of a value to the JSON of Cassandra's SELECT JSON and back, and
+// builds the bytes of a partition key. Package lookup decides what may be read.
 package cqltype
 
 import "math"
@@ -42,12 +42,12 @@ const (
 	Tuple
 	UDT
 	Vector
-	// Custom is a type of the server's own, known only by its Java class.
+	// Custom is a server's own type, known only by its Java class.
 	Custom
 )
 
-// kindNames are the CQL names of the kinds. Those of UDT and Custom are words
-// for a reader, for such types are written by their own names.
+// kindNames are the CQL names of the kinds. Those of UDT and Custom are only for
+// messages, because such types are written by their own names.
 var kindNames = [...]string{
 	Unknown:   "unknown",
 	ASCII:     "ascii",
@@ -88,8 +88,8 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// Type is a CQL type with its parameters. It is immutable; pointers to it may
-// be shared and compared only by String.
+// Type is a CQL type with its parameters. It is immutable. Pointers to it may be
+// shared; types are compared by String, not by pointer.
 type Type struct {
 	// Kind says which of the fields below are set.
 	Kind Kind

@@ -29,23 +29,23 @@ type Visitor interface {
 	// Bytes are a blob, a custom type, a uuid or timeuuid (16 bytes), an inet (4
 	// or 16), or a varint (two's complement, most significant byte first).
 	Bytes(t *Type, v []byte)
-	// Decimal is unscaled × 10^-scale, the unscaled number being two's complement
-	// as in a varint.
+	// Decimal is unscaled × 10^-scale, where unscaled is two's complement as in a
+	// varint.
 	Decimal(t *Type, unscaled []byte, scale int32)
-	// Duration has parts of one sign.
+	// Duration is a duration, whose parts have the same sign.
 	Duration(t *Type, months, days int32, nanos int64)
 	// Begin opens a composite value of n elements, which follow one by one up to
 	// the matching End: elements of a list, set, tuple or vector, 2 × the entries
 	// of a map with keys and values alternating, the fields of a UDT in the order
 	// of its Fields. Tuples and UDTs always have all their elements, those missing
-	// in the cell as Null. n never exceeds what the cell can hold.
+	// in the cell as Null. For other types n never exceeds what the cell can hold.
 	Begin(t *Type, n int)
 	// End closes the last open Begin.
 	End(t *Type)
 }
 
 // Walk decodes the cell into v. A nil cell is one Null. It returns an error when
-// the cell is no value of the type; v has then received a part of it.
+// the cell is no value of the type; v may then have received part of it.
 func (t *Type) Walk(cell []byte, v Visitor) error {
 	if cell == nil {
 		v.Null(t)
@@ -130,8 +130,9 @@ func (t *Type) walkScalar(cell []byte, v Visitor) error {
 }
 
 // Validate returns an error unless Cassandra would accept the cell as a value of
-// the type. A nil cell, a null, is valid. It is stricter than AppendJSON and
-// Walk in one point: the empty value is refused where Cassandra refuses it.
+// the type. A nil cell, a null, is valid. Unlike AppendJSON and Walk it refuses
+// null elements of collections and vectors, and the empty value where Cassandra
+// refuses it.
 func (t *Type) Validate(cell []byte) error {
 	if cell == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recorder writes down what it visits.
+// recorder records what it visits.
 type recorder struct {
 	calls []string
 	depth int

@@ -1,6 +1,6 @@
-// Package doctor decides what is wrong between a configuration and its cluster. It judges a
-// snapshot of the cluster, which internal/cassandra collects, check by check, and says of each
-// finding why it matters and what mends it.
+// Package doctor decides what is wrong between a configuration and its cluster. Its checks judge a
+// snapshot of the cluster, which internal/cassandra collects. For each finding it says why it
+// matters and what mends it.
 package doctor
 
 import (
@@ -19,10 +19,10 @@ type Level string
 const (
 	// Problem means that lookups fail or will fail, or that the proxy does not start to serve.
 	Problem Level = "problem"
-	// Warning means that what is configured does not have the effect that it should have, or
-	// that the next fault is not survived.
+	// Warning means that the configuration does not have its intended effect, or that the next
+	// fault will not be survived.
 	Warning Level = "warning"
-	// Note is what might be better, and is not wrong.
+	// Note means that something could be better, but is not wrong.
 	Note Level = "note"
 	// OK means that a check has found nothing.
 	OK Level = "ok"
@@ -36,7 +36,7 @@ type Finding struct {
 	Check string `json:"check"`
 	// Level is how bad it is.
 	Level Level `json:"level"`
-	// Found is what was found.
+	// Found is what the check has found.
 	Found string `json:"found"`
 	// Why is why it matters, and Mend the command or the line of configuration that mends it;
 	// both empty at OK.
@@ -46,15 +46,15 @@ type Finding struct {
 
 // Report is what all checks have found.
 type Report struct {
-	// Cluster is the name of the cluster, and LocalDC the datacenter that was looked at; empty
-	// when no contact point answers.
+	// Cluster is the name of the cluster, and LocalDC the datacenter that was inspected; empty when
+	// no contact point answers.
 	Cluster string `json:"cluster,omitempty"`
 	LocalDC string `json:"local_dc,omitempty"`
-	// Findings are the worst first, and those of a level in the order of the checks.
+	// Findings are sorted by level, the worst first, and within a level in the order of the checks.
 	Findings []Finding `json:"findings"`
 	// Lookups are the timed lookups.
 	Lookups []TimedLookup `json:"lookups"`
-	// Counts is how many findings have each level; all levels are there.
+	// Counts is the number of findings of each level; it has all levels.
 	Counts map[Level]int `json:"counts"`
 }
 
@@ -65,25 +65,25 @@ type TimedLookup struct {
 	Host  string `json:"host"`
 	// Milliseconds is how long the answer took; 0 when there was none.
 	Milliseconds float64 `json:"milliseconds,omitempty"`
-	// Error is why there was none.
+	// Error is why there was no answer.
 	Error string `json:"error,omitempty"`
 }
 
 // Wrong reports whether something is wrong: a problem or a warning.
 func (r *Report) Wrong() bool { return r.Counts[Problem]+r.Counts[Warning] > 0 }
 
-// check is one thing that goes wrong in practice.
+// check looks for one thing that goes wrong in practice.
 type check struct {
 	name string
-	// why is why its findings matter, unless they say it themselves.
+	// why is the Why of findings that have none of their own.
 	why string
-	// look returns what it finds: nothing where there is nothing to look at, and one finding of
-	// level OK where nothing is wrong. Each fault is found by one check alone, so a check leaves out
-	// what follows from the finding of another.
+	// look returns the findings: none where there is nothing to check, and one of level OK where
+	// nothing is wrong. Each fault is reported by one check alone, so a check leaves out what
+	// follows from the finding of another.
 	look func(*exam) []Finding
 }
 
-// checks are all checks, in the order in which a proxy would meet their faults.
+// checks are all checks, in the order in which a proxy would run into their faults.
 var checks = []check{
 	{"connection", "The proxy begins at any contact point. One that does not answer is missing when others fail.", connection},
 	{"release", "The proxy is tested with Cassandra 5.0, and needs the system tables and the protocol of 4.0.", release},
@@ -105,8 +105,8 @@ var checks = []check{
 	{"lookups", "A replica that is late or fails is hedged or avoided, at the cost of the others.", lookups},
 }
 
-// Diagnose holds a configuration against the cluster that an inspection has found. It changes
-// neither.
+// Diagnose runs all checks of a configuration against the cluster that an inspection has found. It
+// changes neither.
 func Diagnose(cfg *config.Config, found *Cluster) *Report {
 	r := &Report{Cluster: found.Name, LocalDC: found.LocalDC, Findings: []Finding{}, Lookups: []TimedLookup{}, Counts: map[Level]int{}}
 	e := newExam(cfg, found)
@@ -136,7 +136,7 @@ func Diagnose(cfg *config.Config, found *Cluster) *Report {
 	return r
 }
 
-// exam is what checks look at.
+// exam is the input of the checks.
 type exam struct {
 	*Cluster
 	cfg *config.Config
@@ -149,13 +149,13 @@ type exam struct {
 // table is a configured table that exists.
 type table struct {
 	*Table
-	// name and columns are as configured, and settings those in effect.
+	// name and columns are as configured, and settings are those in effect.
 	name     config.TableName
 	columns  []string
 	settings config.Settings
-	// levels are all at which it is read: its own and what a request may ask for.
+	// levels are those at which it may be read: its own and those that a request may ask for.
 	levels []partition.Level
-	// byReplicas are those at which the proxy itself asks a quorum of the replicas.
+	// byReplicas are the levels at which the proxy itself asks a quorum of the replicas.
 	byReplicas []partition.Level
 }
 
@@ -190,7 +190,7 @@ func (e *exam) answering() []*Node {
 	return slices.DeleteFunc(slices.Clone(e.local), func(n *Node) bool { return !n.answers() })
 }
 
-// fine is what a check returns that has found nothing.
+// fine returns the result of a check that has found nothing wrong.
 func fine(text string) []Finding { return []Finding{{Level: OK, Found: text}} }
 
 // orFine returns findings, or one of level OK if there are none.
@@ -219,7 +219,7 @@ func names(of []table) string {
 	return strings.Join(out, ", ")
 }
 
-// such returns the tables of which a condition is true.
+// such returns the tables for which a condition is true.
 func such(of []table, is func(table) bool) []table {
 	return slices.DeleteFunc(slices.Clone(of), func(t table) bool { return !is(t) })
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// goodConfig reads a table in each of the ways that checks tell apart.
+// goodConfig reads a table in each of the ways that checks distinguish.
 const goodConfig = `
 cassandra: {contact_points: [10.1.0.1, 10.1.0.2], local_dc: dc1, local_rack: r1, username: qosproxy, password_file: secret}
 tables:
@@ -40,7 +40,7 @@ const (
 	accounts
 )
 
-// patient is a configuration and the cluster that it is held against.
+// patient is a configuration and the cluster that it is checked against.
 type patient struct {
 	*config.Config
 	*doctor.Cluster
@@ -81,7 +81,7 @@ func healthy(t *testing.T) patient {
 	return patient{cfg, c}
 }
 
-// ask has a node answer as a good one does.
+// ask makes a node answer as a good one does.
 func ask(n *doctor.Node) {
 	n.Asked, n.NodeLocal = true, doctor.Allowed
 	n.Settings = map[string]string{
@@ -91,7 +91,7 @@ func ask(n *doctor.Node) {
 	}
 }
 
-// define returns a table of text columns, whose key is the first.
+// define returns a table of text columns, of which the first is the key.
 func define(name string, columns ...string) *schema.Table {
 	text := &cqltype.Type{Kind: cqltype.Text}
 	all := []schema.Column{{Name: columns[0], Type: text, Kind: schema.PartitionKey}}
@@ -101,7 +101,7 @@ func define(name string, columns ...string) *schema.Table {
 	return schema.NewTable("shop", name, "", all)
 }
 
-// clustered gives a table a clustering column.
+// clustered adds a clustering column to a table.
 func clustered(t *doctor.Table) {
 	columns := slices.Clone(t.Definition.Columns)
 	columns[1].Kind = schema.Clustering
@@ -110,7 +110,7 @@ func clustered(t *doctor.Table) {
 	t.Definition.NoSpeculation = none
 }
 
-// replicated is a keyspace with so many replicas in both datacenters.
+// replicated returns a keyspace with factor replicas in both datacenters.
 func replicated(factor int) map[string]ring.Replication {
 	return map[string]ring.Replication{"shop": {Strategy: ring.NetworkTopologyStrategy, Factors: map[string]int{"dc1": factor, "dc2": 3}}}
 }
@@ -318,7 +318,7 @@ var faults = map[string]struct {
 	}, "lookups", doctor.Warning, "no key of shop.products could be found: read timeout", "log"},
 }
 
-// wrong returns what a report has besides what is fine.
+// wrong returns the findings of a report that are not OK.
 func wrong(r *doctor.Report) []doctor.Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f doctor.Finding) bool { return f.Level == doctor.OK })
 }
@@ -349,7 +349,7 @@ func TestAGoodClusterHasNoFinding(t *testing.T) {
 	assert.Empty(t, wrong(r))
 	assert.False(t, r.Wrong())
 
-	// Each check has looked, and each has a fault that it finds.
+	// Each check has run, and faults has one that it finds.
 	var checks, planted []string
 	for _, f := range r.Findings {
 		checks = append(checks, f.Check)
@@ -365,7 +365,7 @@ func TestAGoodClusterHasNoFinding(t *testing.T) {
 	assert.Equal(t, doctor.TimedLookup{Table: "shop.products", Host: "10.1.0.1:9042", Milliseconds: 1.2}, r.Lookups[0])
 }
 
-// What is no fault for the way in which a table is read is not found.
+// What is no fault for how a table is read is not reported.
 func TestNoFaultIsFoundWhereThereIsNone(t *testing.T) {
 	for name, plant := range map[string]func(patient){
 		"groups below a guardrail": func(p patient) {

@@ -12,8 +12,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/suggest"
 )
 
-// connection finds contact points that do not answer. One that is a node of the local
-// datacenter is left to nodes.
+// connection finds contact points that do not answer. Those in the local datacenter are left to
+// the check nodes.
 func connection(e *exam) []Finding {
 	var found []Finding
 	var reasons, keys []string
@@ -65,7 +65,7 @@ func release(e *exam) []Finding {
 	return fine(fmt.Sprintf("Cassandra %s on %s", all, count(len(e.Nodes), "node")))
 }
 
-// partitioner finds tokens that the proxy cannot compute.
+// partitioner finds a partitioner whose tokens the proxy cannot compute.
 func partitioner(e *exam) []Finding {
 	if e.Partitioner == "" {
 		return nil
@@ -78,7 +78,8 @@ func partitioner(e *exam) []Finding {
 
 func (e *exam) murmur3() bool { return strings.HasSuffix(e.Partitioner, "Murmur3Partitioner") }
 
-// datacenter finds a local_dc or local_rack that does not exist, and contact points elsewhere.
+// datacenter finds a local_dc or local_rack that does not exist, and contact points in other
+// datacenters only.
 func datacenter(e *exam) []Finding {
 	if len(e.Nodes) == 0 {
 		return nil
@@ -118,8 +119,8 @@ func datacenter(e *exam) []Finding {
 	return fine(fmt.Sprintf("%s: %s in %s", e.LocalDC, count(len(e.local), "node"), count(len(racks), "rack")))
 }
 
-// laterDCs finds datacenters to fail over to that do not exist, or that a proxy which starts
-// while the local one is lost does not find.
+// laterDCs finds fail-over datacenters that do not exist, or that have no contact point: a
+// proxy that starts while the local one is lost would not find them.
 func laterDCs(e *exam, dcs, points map[string]bool) []Finding {
 	var found []Finding
 	listed := e.cfg.Cassandra.LocalDC
@@ -147,7 +148,7 @@ func nodes(e *exam) []Finding {
 	for _, n := range e.local {
 		if n.Asked && n.Failure != "" {
 			mend := "correct " + n.Key
-			if n.Key == "cassandra.contact_points" { // which do not decide about nodes that others tell of
+			if n.Key == "cassandra.contact_points" { // which do not affect nodes that others report
 				mend = "start the node, open its native port to the proxy, or correct its broadcast_rpc_address"
 			}
 			found = append(found, Finding{Level: Warning, Found: fmt.Sprintf("%s (rack %s) cannot be reached: %s", n.Addr, n.Rack, n.Failure), Mend: mend})
@@ -159,8 +160,8 @@ func nodes(e *exam) []Finding {
 	return orFine(found, fmt.Sprintf("%s of %s answered", count(len(e.local), "node"), e.LocalDC))
 }
 
-// schemaAgreement finds nodes with another schema than others. What peers tell of nodes that
-// were not asked may be of before they went down, so it is a note.
+// schemaAgreement finds nodes whose schemas differ. Nodes that were not asked have the schema
+// that peers report, which may be old, so it is a note.
 func schemaAgreement(e *exam) []Finding {
 	versions, elsewhere := map[string][]*Node{}, map[string][]*Node{}
 	for i := range e.Nodes {
@@ -189,7 +190,7 @@ func schemaAgreement(e *exam) []Finding {
 	return fine("the nodes agree on the schema")
 }
 
-// groups lists the addresses of nodes by what they differ in.
+// groups lists the addresses of nodes by the value in which they differ.
 func groups(of map[string][]*Node) string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(of)) {
@@ -198,10 +199,11 @@ func groups(of map[string][]*Node) string {
 	return strings.Join(out, " | ")
 }
 
-// mostSkew is by how much clocks may differ.
+// mostSkew is how far clocks may differ without a finding.
 const mostSkew = 500 * time.Millisecond
 
-// clocks finds nodes whose clock differs from ours. If all do, it is ours.
+// clocks finds nodes whose clock differs from ours. If several do, and all of them, ours is at
+// fault.
 func clocks(e *exam) []Finding {
 	asked := e.answering()
 	var off []*Node
@@ -237,7 +239,7 @@ func skew(ahead time.Duration) string {
 // executes at a time.
 const nativeThreads = 128
 
-// Settings are the settings of nodes that checks look at.
+// Settings are the settings of nodes that checks use.
 var Settings = []string{
 	concurrentReads, nativeTransportThreads, dynamicSnitch, endpointSnitch,
 	inKeys + failThreshold, inKeys + warnThreshold, inProduct + failThreshold, inProduct + warnThreshold,
@@ -254,8 +256,8 @@ const (
 	failThreshold          = "_fail_threshold"
 )
 
-// settings finds nodes with fewer threads than usual, and nodes that are not set
-// alike. What the role may not read is left to grants.
+// settings finds nodes with fewer threads than the default, and nodes whose settings differ.
+// Settings that the role may not read are left to grants.
 func settings(e *exam) []Finding {
 	var found []Finding
 	known := false
@@ -292,8 +294,8 @@ func settings(e *exam) []Finding {
 	return orFine(append(found, snitches(e)...), "the nodes are set alike")
 }
 
-// snitches finds nodes that may ask others for what they have themselves, where nobody gives up
-// waiting.
+// snitches finds nodes that may ask another replica for what they have themselves, where no
+// speculation ends the wait.
 func snitches(e *exam) []Finding {
 	read := such(e.tables, func(t table) bool { return t.Definition.NoSpeculation && t.mayBeForwarded() })
 	dynamic := slices.DeleteFunc(e.answering(), func(n *Node) bool { return n.Settings[dynamicSnitch] != "true" })
@@ -318,7 +320,7 @@ func (n *Node) number(setting string) (int, bool) {
 // sorted lists the names of a set.
 func sorted(set map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(set)), ", ") }
 
-// count counts things.
+// count formats a count.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

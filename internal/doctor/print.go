@@ -8,8 +8,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
-// The columns of a report on a terminal: levels, names of checks and texts begin at these, and
-// no line is wider than lineWidth.
+// The layout of a report on a terminal, in columns: where names of checks and texts begin, the
+// width of why and mend, and the longest line.
 const (
 	checkColumn = 9
 	textColumn  = 23
@@ -19,7 +19,7 @@ const (
 
 var styles = map[Level]terminal.Style{Problem: terminal.BoldRed, Warning: terminal.Yellow, Note: terminal.Cyan, OK: terminal.Green}
 
-// Print writes the report for people, with colours if it is for a terminal.
+// Print writes the report as text, with colours if colour is set.
 func (r *Report) Print(w io.Writer, colour bool) error {
 	var b strings.Builder
 	for _, f := range r.Findings {

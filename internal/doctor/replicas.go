@@ -10,7 +10,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// replication finds keyspaces that are not replicated as their tables are read.
+// replication finds keyspaces whose replication does not suit how their tables are read.
 func replication(e *exam) []Finding {
 	var found []Finding
 	var done []string
@@ -26,7 +26,7 @@ func replication(e *exam) []Finding {
 	return orFine(found, "the keyspaces have replicas enough in "+e.LocalDC)
 }
 
-// keyspace finds what is wrong with the replication of one keyspace, the worst alone.
+// keyspace returns only the worst finding about the replication of a keyspace.
 func (e *exam) keyspace(name string) []Finding {
 	r := e.Keyspaces[name]
 	one := func(level Level, found, why string) []Finding {
@@ -52,7 +52,8 @@ func (e *exam) keyspace(name string) []Finding {
 	return e.survives(name, local, total, one)
 }
 
-// survives finds tables of a keyspace that can be read only while all replicas are up, or never.
+// survives finds a table of a keyspace that can be read only while all replicas are up, or
+// never.
 func (e *exam) survives(keyspace string, local, total int, one func(Level, string, string) []Finding) []Finding {
 	var fragile string
 	for _, t := range e.tables {
@@ -76,8 +77,8 @@ func (e *exam) survives(keyspace string, local, total int, one func(Level, strin
 	return nil
 }
 
-// replicas returns how many replicas a keyspace has of each key in the local datacenter, and in
-// all, and the datacenters there are; local is below 0 when its strategy is not known.
+// replicas returns how many replicas of each key a keyspace has in the local datacenter and in
+// total, and how many nodes each datacenter has. local is below 0 for an unknown strategy.
 func (e *exam) replicas(r ring.Replication) (local, total int, dcs map[string]int) {
 	dcs = map[string]int{}
 	for _, n := range e.Nodes {
@@ -97,7 +98,7 @@ func (e *exam) replicas(r ring.Replication) (local, total int, dcs map[string]in
 	return -1, 0, dcs
 }
 
-// needs returns how many replicas a level needs, and how many there are that count for it.
+// needs returns how many replicas a level needs, and how many count for it.
 func needs(level partition.Level, local, total int) (needed, have int) {
 	switch level {
 	case "LOCAL_QUORUM", "EACH_QUORUM":
@@ -130,13 +131,13 @@ func (e *exam) replicate(keyspace string, r ring.Replication) string {
 }
 
 // ownership finds a ring that cannot be built or is changing, and gossip that cannot be read
-// although hosts are to be asked for their own data. What the role may not read is left to
-// grants.
+// although hosts are to be asked for their own data. Gossip that the role may not read is left
+// to grants.
 func ownership(e *exam) []Finding {
 	own := such(e.tables, wantsOwnData)
 	const more = " Hosts are not asked for their own data meanwhile: NODE_LOCAL is read at LOCAL_ONE, and quorums through coordinators."
 	switch {
-	case e.RingFailure != "" && !e.murmur3(): // what partitioner tells of
+	case e.RingFailure != "" && !e.murmur3(): // which partitioner reports
 		return nil
 	case e.RingFailure != "":
 		return []Finding{{Level: Problem, Found: "no ring can be built: " + e.RingFailure, Mend: "nodetool ring; nodetool removenode for nodes that are gone",
@@ -154,10 +155,10 @@ func ownership(e *exam) []Finding {
 	return fine("no node joins, leaves or moves")
 }
 
-// allowNodeLocal is what to do about nodes that refuse NODE_LOCAL.
+// allowNodeLocal is the advice on nodes that refuse NODE_LOCAL.
 const allowNodeLocal = "start the nodes with -Dcassandra.enable_nodelocal_queries=true"
 
-// nodeLocal finds nodes that refuse NODE_LOCAL, where a table is to be read at it.
+// nodeLocal finds nodes that refuse NODE_LOCAL, if a table may be read at it.
 func nodeLocal(e *exam) []Finding {
 	at := such(e.tables, func(t table) bool { return slices.Contains(t.levels, "NODE_LOCAL") })
 	if len(at) == 0 {
@@ -170,7 +171,8 @@ func nodeLocal(e *exam) []Finding {
 	return []Finding{{Level: Warning, Found: fmt.Sprintf("%s: NODE_LOCAL is refused, at which %s is to be read", addresses(refusing), names(at)), Mend: allowNodeLocal}}
 }
 
-// quorumReads finds tables with quorum_reads: replicas that coordinators will read nevertheless.
+// quorumReads finds tables with quorum_reads: replicas that are read through coordinators
+// nevertheless.
 func quorumReads(e *exam) []Finding {
 	by := such(e.tables, func(t table) bool { return len(t.byReplicas) > 0 })
 	var found []Finding

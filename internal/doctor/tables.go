@@ -50,7 +50,7 @@ func tables(e *exam) []Finding {
 	return orFine(found, count(len(e.Tables), "table")+", and all columns that are named")
 }
 
-// columnNames are the names of all columns of a table.
+// columnNames returns the names of all columns of a table.
 func columnNames(t *schema.Table) []string {
 	out := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
@@ -59,8 +59,8 @@ func columnNames(t *schema.Table) []string {
 	return out
 }
 
-// grants finds what the role may not read: tables, and what tells whether hosts may be asked for
-// their own data.
+// grants finds what the role may not read: tables, gossip, and what the nodes report of settings
+// and rows.
 func grants(e *exam) []Finding {
 	var found []Finding
 	grant := func(what string) string {
@@ -91,7 +91,7 @@ func grants(e *exam) []Finding {
 	return orFine(found, "all tables can be read")
 }
 
-// identifier returns a name in CQL.
+// identifier returns a name as a CQL identifier.
 func identifier(name string) string {
 	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == "" && name != "" {
 		return name
@@ -116,17 +116,17 @@ func (t *table) throughCoordinators() partition.Level {
 }
 
 // mayBeForwarded reports whether the table is read at a level at which a replica with a dynamic
-// snitch may ask another one in its place.
+// snitch may ask another replica instead of its own disk.
 func (t *table) mayBeForwarded() bool {
 	return slices.ContainsFunc(t.levels, func(l partition.Level) bool { return l.OneReplica() && l != "NODE_LOCAL" })
 }
 
-// wantsOwnData reports whether hosts are asked for their own data.
+// wantsOwnData reports whether hosts are asked for their own data of a table.
 func wantsOwnData(t table) bool {
 	return len(t.byReplicas) > 0 || slices.Contains(t.levels, "NODE_LOCAL")
 }
 
-// speculation finds tables whose own speculation is wrong for how they are read.
+// speculation finds tables whose speculative_retry does not suit how they are read.
 func speculation(e *exam) []Finding {
 	var found []Finding
 	for _, t := range e.tables {
@@ -150,7 +150,7 @@ func speculation(e *exam) []Finding {
 	return orFine(found, "speculative_retry of the tables fits how they are read")
 }
 
-// alter sets the speculative_retry of the table.
+// alter returns the statement that sets speculative_retry.
 func (t *table) alter(policy string) string {
 	kind := "TABLE"
 	if t.Definition.View {
@@ -204,7 +204,7 @@ func (e *exam) larger(limit int) []table {
 	return such(e.tables, func(t table) bool { return limit > 0 && groupSize([]table{t}) > limit })
 }
 
-// groupSize is the most keys that a group of some tables may have.
+// groupSize returns the most keys that a group of some tables may have.
 func groupSize(of []table) int {
 	most := 0
 	for _, t := range of {
@@ -248,7 +248,7 @@ func sizes(e *exam) []Finding {
 	return orFine(found, "partitions fit into max_rows_per_key and max_response_bytes")
 }
 
-// bytes writes a size.
+// bytes formats a size.
 func bytes(n int64) string {
 	switch {
 	case n >= 1<<20:
@@ -259,8 +259,8 @@ func bytes(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// lookups finds replicas that do not answer a lookup of one existing key, or not in time. What
-// the role may not read is left to grants.
+// lookups finds replicas that do not answer a lookup of one existing key, or not in time. Tables
+// that the role may not read are left to grants.
 func lookups(e *exam) []Finding {
 	if len(e.answering()) == 0 {
 		return nil

@@ -1,5 +1,5 @@
-// Package explain is the JSON form of a plan and of how a lookup was asked, for the HTTP
-// API and the command line alike. It decides nothing but names and units.
+// Package explain defines the JSON form of a plan and of an explained lookup, for both the HTTP
+// API and the command line. It decides nothing but names and units.
 package explain
 
 import (
@@ -13,25 +13,25 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// Plan is how a lookup would be asked.
+// Plan is how the keys of a lookup would be read.
 type Plan struct {
 	Keys     []Key   `json:"keys"`
 	Groups   []Group `json:"groups"`
 	Hosts    []Host  `json:"hosts"`
 	Stressed bool    `json:"stressed"`
-	// Quorum is set when a quorum of the replicas of each key is asked, which the proxy
-	// compares; Fallback is why that is not done on a table that is set up for it.
+	// Quorum is set when the proxy asks a quorum of the replicas of each key and compares their
+	// answers. Fallback is why it does not on a table configured for it.
 	Quorum   bool   `json:"quorum,omitempty"`
 	Fallback string `json:"fallback,omitempty"`
-	// StatementCostMS and KeyCostMS are in milliseconds, nil until they are known;
-	// GroupSize is in keys, 0 while the planner decides by the number of keys.
+	// StatementCostMS and KeyCostMS are in milliseconds, nil until they are known. GroupSize is
+	// in keys, 0 while the planner decides by the number of keys.
 	StatementCostMS *float64 `json:"statement_cost_ms,omitempty"`
 	KeyCostMS       *float64 `json:"key_cost_ms,omitempty"`
 	GroupSize       int32    `json:"group_size,omitempty"`
 }
 
-// Explanation is how a lookup was asked. Times are in milliseconds from its start; a
-// deadline is nil where there was none.
+// Explanation is how a lookup was read. Times are in milliseconds from its start; a deadline is
+// nil where there was none.
 type Explanation struct {
 	Plan
 	Attempts       []Attempt `json:"attempts"`
@@ -45,8 +45,8 @@ type Key struct {
 	Token    string   `json:"token"`
 	Replicas []string `json:"replicas"`
 	Group    *int32   `json:"group"`
-	// Groups are all that ask the key, where a quorum of its replicas is asked, and Compared
-	// is what these told together, such as matched.
+	// Groups are all groups with the key, set when a quorum of its replicas is asked. Compared
+	// is the result of comparing their answers, such as matched.
 	Groups   []int32 `json:"groups,omitempty"`
 	Compared string  `json:"compared,omitempty"`
 }
@@ -86,7 +86,7 @@ type Attempt struct {
 	StatementKeys int32 `json:"statement_keys,omitempty"`
 }
 
-// NewPlan returns a plan, which has nothing in it when p is nil.
+// NewPlan returns the JSON form of p; a nil p gives an empty plan.
 func NewPlan(p *qosproxyv1.Plan) Plan {
 	out := Plan{
 		Keys: []Key{}, Groups: []Group{}, Hosts: []Host{}, Stressed: p.GetStressed(), Quorum: p.GetQuorum(), Fallback: p.GetFallback(),
@@ -110,7 +110,7 @@ func NewPlan(p *qosproxyv1.Plan) Plan {
 	return out
 }
 
-// New returns an explanation; nil when e is nil.
+// New returns the JSON form of e; nil when e is nil.
 func New(e *qosproxyv1.Explanation) *Explanation {
 	if e == nil {
 		return nil
@@ -127,7 +127,7 @@ func New(e *qosproxyv1.Explanation) *Explanation {
 	return out
 }
 
-// prefixes are what the names of enum values begin with.
+// The prefixes of the names of enum values.
 const kindPrefix, outcomePrefix = "ATTEMPT_KIND_", "ATTEMPT_OUTCOME_"
 
 // Word returns the kind or outcome of an attempt in one word, such as first.
@@ -135,38 +135,38 @@ func Word(v fmt.Stringer) string {
 	return strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(v.String(), kindPrefix), outcomePrefix))
 }
 
-// Kind returns the kind that has a word; an error when none has.
+// Kind returns the kind with a word; an error when there is none.
 func Kind[W ~string](word W) (qosproxyv1.AttemptKind, error) {
 	n, err := number(qosproxyv1.AttemptKind(0).Descriptor(), kindPrefix, string(word))
 	return qosproxyv1.AttemptKind(n), err
 }
 
-// Outcome returns the outcome that has a word; an error when none has.
+// Outcome returns the outcome with a word; an error when there is none.
 func Outcome[W ~string](word W) (qosproxyv1.AttemptOutcome, error) {
 	n, err := number(qosproxyv1.AttemptOutcome(0).Descriptor(), outcomePrefix, string(word))
 	return qosproxyv1.AttemptOutcome(n), err
 }
 
-// Avoidance returns the value that has a word, unspecified for none; an error when no value has
-// it.
+// Avoidance returns the value with a word, unspecified for an empty word. It returns an error
+// when no value has the word.
 func Avoidance[W ~string](word W) (qosproxyv1.Avoidance, error) {
 	n, err := optionalNumber(qosproxyv1.Avoidance(0).Descriptor(), "AVOIDANCE_", string(word))
 	return qosproxyv1.Avoidance(n), err
 }
 
-// Comparison is as Avoidance.
+// Comparison is like Avoidance.
 func Comparison[W ~string](word W) (qosproxyv1.Comparison, error) {
 	n, err := optionalNumber(qosproxyv1.Comparison(0).Descriptor(), "COMPARISON_", string(word))
 	return qosproxyv1.Comparison(n), err
 }
 
-// AttemptError is as Avoidance.
+// AttemptError is like Avoidance.
 func AttemptError[W ~string](word W) (qosproxyv1.AttemptError, error) {
 	n, err := optionalNumber(qosproxyv1.AttemptError(0).Descriptor(), "ATTEMPT_ERROR_", string(word))
 	return qosproxyv1.AttemptError(n), err
 }
 
-// NotHedged is as Avoidance.
+// NotHedged is like Avoidance.
 func NotHedged[W ~string](word W) (qosproxyv1.NotHedged, error) {
 	n, err := optionalNumber(qosproxyv1.NotHedged(0).Descriptor(), "NOT_HEDGED_", string(word))
 	return qosproxyv1.NotHedged(n), err
@@ -180,7 +180,7 @@ func optionalNumber(of protoreflect.EnumDescriptor, prefix, word string) (protor
 	return number(of, prefix, word)
 }
 
-// number returns the number of the value of an enum that has a word.
+// number returns the number of the enum value with a word.
 func number(of protoreflect.EnumDescriptor, prefix, word string) (protoreflect.EnumNumber, error) {
 	v := of.Values().ByName(protoreflect.Name(prefix + strings.ToUpper(word)))
 	if v == nil || v.Number() == 0 {

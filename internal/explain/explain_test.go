@@ -32,7 +32,8 @@ func TestWordsAndKinds(t *testing.T) {
 	assert.ErrorContains(t, err, `qosproxy.v1.AttemptKind has no value for "probe"`)
 }
 
-// every has each value of an enum found by its word, the first by none, and refuses another.
+// every checks that find knows each word of an enum, takes none for the first, and refuses
+// others.
 func every[E ~int32](t *testing.T, names map[int32]string, prefix string, find func(string) (E, error)) {
 	t.Helper()
 	for n, name := range names {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEveryWordOfTheExecutorHasAValue reads the words from the sources: a word without a value
-// fails the lookup that is explained, and only there.
+// TestEveryWordOfTheExecutorHasAValue reads the words from the sources, because only an
+// explained lookup would fail on a word without a value.
 func TestEveryWordOfTheExecutorHasAValue(t *testing.T) {
 	words := constants(t, "../executor")
 	for _, word := range words["Avoided"] {
@@ -25,7 +25,7 @@ func TestEveryWordOfTheExecutorHasAValue(t *testing.T) {
 		assert.NoError(t, err)
 	}
 	for _, word := range words["Kind"] {
-		if _, err := Kind(word); word != "probe" { // which is of no lookup
+		if _, err := Kind(word); word != "probe" { // which belongs to no lookup
 			assert.NoError(t, err)
 		}
 	}

@@ -18,14 +18,17 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// builder makes tables of a file, and goes on after a mistake so that one run shows all.
+// builder makes the tables of a file. It goes on after a mistake, so that one run shows
+// all.
 type builder struct {
 	doc      *config.Document
 	file     *file
 	problems []*config.Error
-	// written is when cells were written, in microseconds since 1970.
+	// written is the write time of cells for which the file gives none, in microseconds
+	// since 1970.
 	written int64
-	// resolving are the user-defined types that are being resolved.
+	// resolving are the user-defined types being resolved; one that recurs contains
+	// itself.
 	resolving []config.TableName
 }
 
@@ -33,7 +36,7 @@ func (b *builder) refuse(path, format string, args ...any) {
 	b.problems = append(b.problems, b.doc.Problem(path, format, args...))
 }
 
-// table makes a table; nil where its columns are mistaken.
+// table makes a table; nil if there is a mistake in its columns.
 func (b *builder) table(form *tableForm, path string) *table {
 	columns := b.columns(form, path)
 	if columns == nil {
@@ -50,7 +53,8 @@ func (b *builder) table(form *tableForm, path string) *table {
 	return t
 }
 
-// columns returns the columns of a table in the order of SELECT *; nil after a mistake.
+// columns returns the columns of a table in the order of SELECT *; nil if there is a
+// mistake.
 func (b *builder) columns(form *tableForm, path string) []schema.Column {
 	before := len(b.problems)
 	if len(form.Columns) == 0 {
@@ -103,7 +107,7 @@ func (b *builder) columns(form *tableForm, path string) []schema.Column {
 	return columns
 }
 
-// claim gives columns their part in the primary key.
+// claim sets the kind of columns, and refuses unknown or claimed ones.
 func (b *builder) claim(kinds map[string]schema.ColumnKind, form *tableForm, path string, names []string, kind schema.ColumnKind) {
 	for i, name := range names {
 		at := fmt.Sprintf("%s[%d]", path, i)
@@ -126,7 +130,7 @@ func columnNames(columns config.Entries) []string {
 	return names
 }
 
-// clusteringOrder cuts "ts desc" into name and order.
+// clusteringOrder splits a text such as "ts desc" into column and order.
 func clusteringOrder(text string) (name string, descending bool, err error) {
 	name, order, _ := strings.Cut(strings.TrimSpace(text), " ")
 	switch strings.ToLower(strings.TrimSpace(order)) {
@@ -184,15 +188,15 @@ func (b *builder) udt(keyspace, name string) (*cqltype.Type, error) {
 	return t, nil
 }
 
-// filling is a partition while its rows are read.
+// filling is a partition whose rows are still being read.
 type filling struct {
 	rows
 	static row
-	// at are the paths of the rows, by their values of the primary key.
+	// at are the paths of the rows in the file, by their clustering values.
 	at map[string]string
 }
 
-// fill reads the rows of a table.
+// fill reads the rows of a table into its partitions.
 func (b *builder) fill(t *table, forms []config.Entries, path string) {
 	partitions := map[string]*filling{}
 	for i, form := range forms {
@@ -217,7 +221,7 @@ func (b *builder) fill(t *table, forms []config.Entries, path string) {
 	}
 }
 
-// row reads one row, and puts it into its partition.
+// row reads one row into its partition.
 func (b *builder) row(t *table, partitions map[string]*filling, form config.Entries, path string) {
 	before := len(b.problems)
 	r := &row{cells: make(partition.Row, len(t.schema.Columns)), versions: map[int]version{}}
@@ -279,7 +283,7 @@ func (t *table) hasRegular(r *row) bool {
 	return false
 }
 
-// takeStatic takes the static values of a row for its partition, which has each once.
+// takeStatic copies the static values of a row to its partition, which has each once.
 func (t *table) takeStatic(p *filling, r *row) error {
 	for i, c := range t.schema.Columns {
 		if c.Kind != schema.Static || r.cells[i] == nil {
@@ -296,7 +300,7 @@ func (t *table) takeStatic(p *filling, r *row) error {
 	return nil
 }
 
-// set sets one value of a row: a cell, or when it was written or expires.
+// set sets one value of a row: a cell, or its write time or TTL.
 func (t *table) set(r *row, e config.Entry) error {
 	at := slices.IndexFunc(t.schema.Columns, func(c schema.Column) bool { return e.Name == c.Name || e.Name == cqltype.ColumnJSONName(c.Name) })
 	if at >= 0 {
@@ -316,7 +320,7 @@ func (t *table) set(r *row, e config.Entry) error {
 	return unknown(e.Name, "column", names)
 }
 
-// setVersion sets when a cell was written or expires.
+// setVersion sets the write time or TTL of a cell.
 func (r *row) setVersion(c schema.Column, at int, f schema.Function, value config.JSON) error {
 	if !c.HasVersion() {
 		return fmt.Errorf("there is no %s of %q: it is part of the primary key, or its value has several cells", f, c.Name)
@@ -339,8 +343,8 @@ func (r *row) setVersion(c schema.Column, at int, f schema.Function, value confi
 	return nil
 }
 
-// encode encodes a cell. A decimal keeps its digits, as SELECT JSON writes it; a counter is
-// given like a bigint.
+// encode encodes a cell. A decimal keeps its digits, as SELECT JSON prints them; a
+// counter is written like a bigint.
 func encode(t *cqltype.Type, value config.JSON) ([]byte, error) {
 	if t.Kind == cqltype.Counter {
 		t = &cqltype.Type{Kind: cqltype.BigInt}

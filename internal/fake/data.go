@@ -14,8 +14,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Data is what a fake serves: tables, rows and faults. It does not change, but for the faults
-// that are for a number of lookups.
+// Data is what a fake serves: tables, rows and faults. It is immutable except for the count of
+// faults that apply to a number of lookups.
 type Data struct {
 	tables   map[*schema.Table]*table
 	schema   *schema.Schema
@@ -33,7 +33,7 @@ func (d *Data) Counts() (tables, rows int) {
 	return len(d.tables), rows
 }
 
-// file is the form of the YAML file.
+// file is the content of the YAML file.
 type file struct {
 	Types  []udtForm   `yaml:"types"`
 	Tables []tableForm `yaml:"tables"`
@@ -45,7 +45,7 @@ type udtForm struct {
 	Fields config.Entries   `yaml:"fields"`
 }
 
-// tableForm is a table, with those settings of a table of the proxy that a client can see.
+// tableForm is a table, with those table settings of the proxy that a client can observe.
 type tableForm struct {
 	Name         config.TableName `yaml:"name"`
 	Columns      config.Entries   `yaml:"columns"`
@@ -84,7 +84,7 @@ func Load(path string) (*Data, error) {
 	return Parse(text, path)
 }
 
-// Parse reads the data from the text of a file; name is that of the file, for messages. The
+// Parse reads the data from the text of a file; name is the file's name, for messages. The
 // error joins one *config.Error for each mistake.
 func Parse(text []byte, name string) (*Data, error) {
 	var f file
@@ -100,7 +100,8 @@ func Parse(text []byte, name string) (*Data, error) {
 	return d, nil
 }
 
-// host is the only one of the ring, with an address that is no machine's (RFC 5737).
+// host is the only host of the ring. Its address is reserved for documentation (RFC 5737), so
+// it belongs to no machine.
 var host = ring.Host{ID: "1", Addr: "192.0.2.1:9042", DC: "dc1", Rack: "r1", Tokens: []int64{0}}
 
 // data builds all tables.
@@ -139,8 +140,8 @@ func (b *builder) data() *Data {
 	return d
 }
 
-// settings returns the settings of a table: its own, and for the rest those of a proxy that is
-// told nothing else. Each key is a sub-query of its own, so that no fault befalls another.
+// settings returns the settings of a table: those of the file, and otherwise the defaults of
+// the proxy. Each key is a sub-query of its own, so that a fault affects no other key.
 func (b *builder) settings(form *tableForm, path string) lookup.Settings {
 	defaults := config.Default()
 	s := defaults.Effective(&config.Table{Name: form.Name, Overrides: config.Overrides{

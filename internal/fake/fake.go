@@ -1,6 +1,6 @@
-// Package fake decides nothing but which rows and faults there are. It is a proxy with its
-// rows in memory instead of a cluster, for tests of applications. Listeners, statuses, limits
-// and deadlines are those of the real proxy, whose lookups it uses.
+// Package fake is a proxy with its rows in memory instead of a cluster, for tests of
+// applications. It decides only which rows and faults there are. Listeners, statuses, limits
+// and deadlines are those of the real proxy, whose lookup service it uses.
 package fake
 
 import (
@@ -17,27 +17,29 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Header is the HTTP header, and the gRPC metadata, that asks for faults of one request.
+// Header is the HTTP header, and the gRPC metadata key, by which a request asks for faults.
 const Header = "qosproxy-fake"
 
-// unlimited is a limit that no test reaches: what one lookup is told of the only host must not
-// depend on others.
+// unlimited is a limit that no test reaches. A lookup must not be shed, or the only host
+// ejected, because of other lookups.
 const unlimited = 1 << 30
 
-// Fake answers lookups from rows in memory. It is a server.Lookup, and safe for concurrent use.
+// Fake answers lookups from rows in memory. It implements server.Lookup and is safe for
+// concurrent use.
 type Fake struct {
 	*lookup.Service
 	executor *executor.Executor
 	data     atomic.Pointer[generation]
 }
 
-// generation is the data in use, and that before it, which lookups may have begun with.
+// generation is the data in use and the previous data, with which running lookups may have
+// begun.
 type generation struct {
 	now, before *Data
 }
 
-// table returns the rows of a table that a lookup was resolved with; nil if both
-// generations have changed meanwhile.
+// table returns the rows of the table that a lookup was resolved with; nil if the data has been
+// replaced twice since.
 func (g *generation) table(of *schema.Table) *table {
 	if t := g.now.tables[of]; t != nil || g.before == nil {
 		return t
@@ -45,7 +47,7 @@ func (g *generation) table(of *schema.Table) *table {
 	return g.before.tables[of]
 }
 
-// New returns a fake that serves data. Close it to end what it does in the background.
+// New returns a Fake that serves data. Close it to end its background work.
 func New(data *Data) *Fake {
 	f := &Fake{}
 	f.data.Store(&generation{now: data})
@@ -60,16 +62,16 @@ func New(data *Data) *Fake {
 	return f
 }
 
-// Replace has lookups from now on answered from other data.
+// Replace sets the data for all lookups that begin from now on.
 func (f *Fake) Replace(data *Data) {
 	f.data.Store(&generation{now: data, before: f.data.Load().now})
 	f.SetTables(data.settings)
 }
 
-// Close ends the background work. End the lookups first.
+// Close ends the background work. It must be called after all lookups have ended.
 func (f *Fake) Close() { f.executor.Close() }
 
-// Get is that of lookup.Service, with the faults of the table and of the request.
+// Get is lookup.Service.Get with the faults of the table and of the request.
 func (f *Fake) Get(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
 	ctx, err := f.withFaults(ctx, req)
 	if err != nil {
@@ -78,7 +80,7 @@ func (f *Fake) Get(ctx context.Context, req *lookup.Request) (*lookup.Response, 
 	return f.Service.Get(ctx, req)
 }
 
-// Stream is that of lookup.Service, with the faults of the table and of the request.
+// Stream is lookup.Service.Stream with the faults of the table and of the request.
 func (f *Fake) Stream(ctx context.Context, req *lookup.Request, emit func(int, partition.Result) error) (lookup.Stats, error) {
 	ctx, err := f.withFaults(ctx, req)
 	if err != nil {
@@ -87,8 +89,8 @@ func (f *Fake) Stream(ctx context.Context, req *lookup.Request, emit func(int, p
 	return f.Service.Stream(ctx, req, emit)
 }
 
-// HTTPContext returns the context of an HTTP request with the faults that its header asks for,
-// where those of a gRPC call have them. It is the HTTPContext of server.Deps.
+// HTTPContext returns the context of an HTTP request. It moves the faults of the request's
+// header to the place where a gRPC call has them. It is the HTTPContext of server.Deps.
 func HTTPContext(ctx context.Context, r *http.Request) context.Context {
 	asked := r.Header.Values(Header)
 	if len(asked) == 0 {
@@ -97,7 +99,7 @@ func HTTPContext(ctx context.Context, r *http.Request) context.Context {
 	return metadata.NewIncomingContext(ctx, metadata.MD{Header: asked})
 }
 
-// read answers the keys of a sub-query once the longest delay among them has passed.
+// read answers the keys of a sub-query after the longest delay of their faults.
 func (f *Fake) read(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
 	defer q.Settled()
 	results := make([]partition.Result, len(q.Keys))

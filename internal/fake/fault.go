@@ -17,28 +17,29 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// defaultRetryAfter is when a client that was refused may come back, if nothing is said.
+// defaultRetryAfter is the pause that a refusal asks for if the fault gives none.
 const defaultRetryAfter = 100 * time.Millisecond
 
 // fault is what happens to keys, or to a request as a whole.
 type fault struct {
-	// keys are those that it befalls, each with as many values of the primary key as it
-	// names, in key order; nil for all.
+	// keys are the keys that the fault affects, each with a prefix of the primary key's values,
+	// in key order; nil means all keys.
 	keys [][][]byte
-	// delay is how long a key takes; 0 for no time.
+	// delay is how long a key takes; 0 means no delay.
 	delay time.Duration
-	// status is what becomes of a key; partition.Pending leaves it as it is.
+	// status is the status that a key gets; partition.Pending leaves its result unchanged.
 	status partition.Status
-	// refuse has the request refused, to come back after retryAfter.
+	// refuse refuses the request, which may be retried after retryAfter.
 	refuse     bool
 	retryAfter time.Duration
-	// probability is of each key, or of each request to be refused: above 0, at most 1.
+	// probability is that of the fault for each key, or for each request if refuse is set. It is
+	// above 0 and at most 1.
 	probability float64
-	// left is how many more lookups it befalls; nil for all.
+	// left is how many more lookups the fault affects; nil means all.
 	left *atomic.Int64
 }
 
-// faults are those of one lookup; the first that befalls a key counts.
+// faults are the faults of one lookup. The first one that affects a key applies to it.
 type faults []*fault
 
 // faultsKey is the context key of the faults of a lookup.
@@ -49,8 +50,8 @@ func faultsOf(ctx context.Context) faults {
 	return f
 }
 
-// withFaults returns the context of a lookup with its faults: those that it asks for, then those
-// of its table. The error refuses it.
+// withFaults returns the context of a lookup with its faults: those of the request, then those
+// of its table. The error refuses the lookup.
 func (f *Fake) withFaults(ctx context.Context, req *lookup.Request) (context.Context, error) {
 	asked, err := parseHeader(req.Table.Schema, metadata.ValueFromIncomingContext(ctx, Header))
 	if err != nil {
@@ -79,7 +80,7 @@ func (f *Fake) withFaults(ctx context.Context, req *lookup.Request) (context.Con
 	return context.WithValue(ctx, faultsKey{}, active), nil
 }
 
-// on returns the fault that befalls a key; nil for none.
+// on returns the fault that affects a key; nil for none.
 func (f faults) on(t *schema.Table, k partition.Key) *fault {
 	for _, fault := range f {
 		if fault.covers(t, k) && fault.drawn() {
@@ -89,20 +90,20 @@ func (f faults) on(t *schema.Table, k partition.Key) *fault {
 	return nil
 }
 
-// covers reports whether the fault is for a key.
+// covers reports whether a key is among those that the fault affects.
 func (f *fault) covers(t *schema.Table, k partition.Key) bool {
 	return len(f.keys) == 0 || slices.ContainsFunc(f.keys, func(named [][]byte) bool { return begins(t, k.Components(), named) })
 }
 
-// drawn reports whether the fault happens this time.
+// drawn reports whether the fault occurs this time, by its probability.
 func (f *fault) drawn() bool {
 	return f.probability >= 1 || rand.Float64() < f.probability //nolint:gosec // No secret.
 }
 
-// take takes one of the lookups that the fault is for; false if none is left.
+// take uses up one of the lookups that the fault affects; false if none is left.
 func (f *fault) take() bool { return f.left == nil || f.left.Add(-1) >= 0 }
 
-// wait waits for the delay of a fault, which may be nil. The error is that of the context.
+// wait waits for the delay of a fault; f may be nil. The error is that of the context.
 func (f *fault) wait(ctx context.Context) error {
 	if f == nil || f.delay <= 0 {
 		return nil
@@ -117,14 +118,14 @@ func (f *fault) wait(ctx context.Context) error {
 	}
 }
 
-// failures are why a node does not answer a key with such a status.
+// failures are the errors of a host that lead to a status.
 var failures = map[partition.Status]executor.Reason{
 	partition.TimedOut:    executor.ReasonTimeout,
 	partition.Unavailable: executor.ReasonUnavailable,
 	partition.Shed:        executor.ReasonOverloaded,
 }
 
-// spoil makes of the result of a key what the fault makes of it.
+// spoil changes the result of a key as the fault says.
 func (f *fault) spoil(res *partition.Result) {
 	switch f.status {
 	case partition.Pending:

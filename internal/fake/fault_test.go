@@ -50,7 +50,7 @@ func TestAFaultIsWhatTheProxySaysOfSuchAKey(t *testing.T) {
 	assert.Equal(t, "FAILED FOUND", f.ask(t, "shop/orders", `{"keys": [["south", 2026, 7], ["north", 2026]]}`).statuses(), "of a partition, and of its rows")
 }
 
-// The only host of the fake must not be given up on because of faults that were asked for.
+// The only host of the fake must not be ejected because of requested faults.
 func TestFaultsLeaveOtherLookupsAlone(t *testing.T) {
 	f := serveExample(t)
 	for range 30 {

@@ -61,8 +61,8 @@ func TestEveryMistakeIsShown(t *testing.T) {
 	assert.Contains(t, err.Error(), "faults[0].status")
 }
 
-// Values are written in YAML's own forms, in those of SELECT JSON (which has no infinity), and
-// merged from an anchor.
+// The values are written in YAML's own forms, in those of SELECT JSON (which has no infinity),
+// and merged from an anchor.
 func TestValuesOfYAML(t *testing.T) {
 	f := serve(t, `
 tables:

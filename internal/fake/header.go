@@ -14,22 +14,22 @@ import (
 	"github.com/qosproxy/qosproxy/internal/suggest"
 )
 
-// statuses are those that a fault can give to a key.
+// statuses are the statuses that a fault can give to a key.
 var statuses = []partition.Status{
 	partition.NotFound, partition.TimedOut, partition.Unavailable, partition.Shed, partition.TooLarge, partition.Failed,
 }
 
-// words are what a fault of a header consists of.
+// words are the words of which a fault in a header consists.
 var words = []string{"delay", "status", "keys", "refuse", "retry_after", "probability"}
 
-// parseHeader returns the faults that a request asks for, such as
+// parseHeader parses the faults that a request asks for, such as
 //
 //	delay=40ms
 //	status=TIMED_OUT;keys=sku-9,sku-8 | delay=40ms
 //	refuse;retry_after=250ms
 //
-// A backslash takes the meaning from the character after it. Keys are written as on the command
-// line of qosproxy get.
+// A backslash escapes the separator after it. Keys are written as on the command line of
+// qosproxy get.
 func parseHeader(t *schema.Table, values []string) ([]*fault, error) {
 	var out []*fault
 	for _, value := range values {
@@ -61,7 +61,7 @@ func parseFault(t *schema.Table, text string) (*fault, error) {
 	return f, f.check()
 }
 
-// set sets one word of a fault.
+// set sets the value of one word of a fault.
 func (f *fault) set(t *schema.Table, word, value string) (err error) {
 	switch word {
 	case "delay":
@@ -95,7 +95,7 @@ func (f *fault) set(t *schema.Table, word, value string) (err error) {
 	return nil
 }
 
-// check refuses a fault that does nothing, or two things at once.
+// check refuses a fault that does nothing, and one that combines refuse with a status.
 func (f *fault) check() error {
 	switch {
 	case f.refuse && f.status != partition.Pending:
@@ -108,8 +108,8 @@ func (f *fault) check() error {
 	return nil
 }
 
-// cut cuts a text at a character that no backslash stands before. The backslash before that
-// character goes with it; others stay.
+// cut splits a text at each unescaped separator at. It removes a backslash before the
+// separator and keeps all others.
 func cut(text string, at byte) []string {
 	var parts []string
 	var part strings.Builder
@@ -149,7 +149,7 @@ func parseStatus(text string) (partition.Status, error) {
 	return partition.Pending, unknown(text, "status", names)
 }
 
-// unknown refuses a word, and names the one that may be meant.
+// unknown returns the error of an unknown word, with the known word that may be meant.
 func unknown(word, what string, known []string) error {
 	if near := suggest.Nearest(word, known); near != "" {
 		return fmt.Errorf("no %s %q, did you mean %q?", what, word, near)
@@ -157,7 +157,7 @@ func unknown(word, what string, known []string) error {
 	return fmt.Errorf("no %s %q; use %s", what, word, strings.Join(known, ", "))
 }
 
-// keyColumns returns types and names of the primary key.
+// keyColumns returns types and names of the primary key columns.
 func keyColumns(t *schema.Table) (types []*cqltype.Type, names []string) {
 	for i := range len(t.PartitionKey) + len(t.Clustering) {
 		c := t.KeyColumn(i)
@@ -166,7 +166,7 @@ func keyColumns(t *schema.Table) (types []*cqltype.Type, names []string) {
 	return types, names
 }
 
-// textKey returns the values of a key as written on a command line.
+// textKey returns the components of a key as written on a command line.
 func textKey(t *schema.Table, text string) ([][]byte, error) {
 	types, names := keyColumns(t)
 	return cqltype.KeyFromText(types, names, len(t.PartitionKey), text)

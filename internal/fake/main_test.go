@@ -17,17 +17,17 @@ import (
 	"github.com/qosproxy/qosproxy/internal/server"
 )
 
-// example is the data of the guide.
+// example is the data file of the guide.
 const example = "../../api/fake.yaml"
 
-// running is a fake behind its listeners.
+// running is a fake with its listeners.
 type running struct {
 	*fake.Fake
 	grpc qosproxyv1.QosProxyClient
 	http string
 }
 
-// serve runs a fake of a file's text.
+// serve runs a fake with a file's text.
 func serve(t *testing.T, text string) *running {
 	t.Helper()
 	data, err := fake.Parse([]byte(text), "data.yaml")
@@ -44,7 +44,7 @@ func serve(t *testing.T, text string) *running {
 	return &running{f, qosproxyv1.NewQosProxyClient(conn), "http://" + s.Addr("http").String()}
 }
 
-// serveExample runs the example of the guide.
+// serveExample runs a fake with the example of the guide.
 func serveExample(t *testing.T) *running {
 	t.Helper()
 	text, err := os.ReadFile(example)
@@ -68,7 +68,7 @@ type answer struct {
 	Error       struct{ Code, Message, Field string }
 }
 
-// statuses are those of the keys, with a space between.
+// statuses returns the statuses of the keys, separated by spaces.
 func (a answer) statuses() string {
 	words := make([]string, len(a.Results))
 	for i, r := range a.Results {
@@ -77,7 +77,7 @@ func (a answer) statuses() string {
 	return strings.Join(words, " ")
 }
 
-// rows are those of the first key, as they were written.
+// rows returns the rows of the first key, as JSON texts.
 func (a answer) rows() []string {
 	if len(a.Results) == 0 {
 		return nil
@@ -89,7 +89,7 @@ func (a answer) rows() []string {
 	return out
 }
 
-// ask sends a batch to a table; faults are the values of the header.
+// ask sends a lookup to a table; faults are the values of the header.
 func (r *running) ask(t *testing.T, table, body string, faults ...string) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.http+"/v1/"+table+":batchGet", strings.NewReader(body))

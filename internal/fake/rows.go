@@ -11,7 +11,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// The errors of keys, in the words of the real proxy.
+// The errors of keys, with the texts of the real proxy.
 var (
 	errTooManyRows  = errors.New("the key has more rows than the limit; read them in pages, or set limit_per_key")
 	errTooManyBytes = errors.New("the rows exceed the limit of bytes; read them in pages, or fewer columns")
@@ -22,33 +22,33 @@ var (
 // table is a table with its rows.
 type table struct {
 	schema *schema.Table
-	// written is when cells were written of which the file does not say it, in
-	// microseconds since 1970.
+	// written is the write time of cells for which the file gives none, in microseconds since
+	// 1970.
 	written int64
-	// partitions are by partition.Key.Routing.
+	// partitions are the rows by partition.Key.Routing.
 	partitions map[string]*rows
 	faults     []*fault
 }
 
-// rows are those of one partition in clustering order. One that has static values alone is one
-// row, bare of clustering values.
+// rows are the rows of one partition in clustering order. A partition that has only static
+// values has one row without clustering values, and is bare.
 type rows struct {
 	all  []*row
 	bare bool
 }
 
-// row has a cell for each column of the table, in its order. Versions are by the position of
-// the column, of those cells of which the file gives one.
+// row has a cell for each column of the table, in the table's order. versions has the write
+// times and TTLs that the file gives, by the position of the column.
 type row struct {
 	cells    partition.Row
 	versions map[int]version
 }
 
-// version is when a cell was written, in microseconds since 1970, and after how many seconds it
-// expires; nil for what the file does not say.
+// version is the write time of a cell, in microseconds since 1970, and its TTL in seconds; nil
+// if the file does not give it.
 type version struct{ written, ttl *int64 }
 
-// answer returns what the table has of a key, within the limits of the query.
+// answer returns the rows of a key, within the limits of the query.
 func (t *table) answer(q *executor.SubQuery, k partition.Key) partition.Result {
 	found := t.slice(q, k)
 	switch {
@@ -76,7 +76,7 @@ func (t *table) answer(q *executor.SubQuery, k partition.Key) partition.Result {
 	return res
 }
 
-// cell returns what a query asks for of a row: a cell, or when it was written or expires.
+// cell returns the value of a column of a query: a cell, or the write time or TTL of a cell.
 func (t *table) cell(of *row, c schema.Column) []byte {
 	if c.Function == schema.Value {
 		return of.cells[t.position(c.Name)]
@@ -96,12 +96,12 @@ func (t *table) cell(of *row, c schema.Column) []byte {
 	return binary.BigEndian.AppendUint64(nil, uint64(t.written)) //nolint:gosec // The bits of a bigint.
 }
 
-// position returns which column of the table has that name, -1 for none.
+// position returns the position of the column with a name, -1 for none.
 func (t *table) position(name string) int {
 	return slices.IndexFunc(t.schema.Columns, func(c schema.Column) bool { return c.Name == name })
 }
 
-// slice returns the rows of a key that a query asks for, in its order.
+// slice returns the rows of a key that a query selects, in the order of the query.
 func (t *table) slice(q *executor.SubQuery, k partition.Key) []*row {
 	of := t.partitions[string(k.Routing())]
 	switch {
@@ -122,7 +122,7 @@ func (t *table) slice(q *executor.SubQuery, k partition.Key) []*row {
 	return out
 }
 
-// isBehind reports whether a row comes after the cursor of a key.
+// isBehind reports whether a row comes after the cursor of a key, in the order of the query.
 func (t *table) isBehind(cells partition.Row, k partition.Key, reverse bool) bool {
 	named := len(k.Components())
 	for i, value := range k.Cursor() {
@@ -134,7 +134,7 @@ func (t *table) isBehind(cells partition.Row, k partition.Key, reverse bool) boo
 	return false
 }
 
-// matches reports whether a row begins with the values of a key and meets all restrictions.
+// matches reports whether a row begins with the components of a key and meets all restrictions.
 func (t *table) matches(s *partition.Slice, k partition.Key, cells partition.Row) bool {
 	if !begins(t.schema, cells, k.Components()) {
 		return false
@@ -151,7 +151,7 @@ func (t *table) matches(s *partition.Slice, k partition.Key, cells partition.Row
 	return true
 }
 
-// begins reports whether values of the key columns, in key order, begin with others.
+// begins reports whether values of the key columns, in key order, have with as their prefix.
 func begins(s *schema.Table, values, with [][]byte) bool {
 	if len(values) < len(with) {
 		return false

@@ -49,7 +49,7 @@ func TestPagesEndWithTheLastRow(t *testing.T) {
 		fmt.Fprintf(&rows, "      - {id: a, n: %d, pad: %s}\n", i, strings.Repeat("x", 20))
 	}
 	f := serve(t, "tables:\n  - name: t.rows\n    columns: {id: text, n: int, pad: text}\n    clustering: [n]\n    max_response_bytes: 200\n    rows:\n"+rows.String())
-	// Of a row 24 bytes count, so that 200 bytes have room for 8.
+	// A row counts as 24 bytes, so 200 bytes hold 8.
 	for name, tc := range map[string]struct {
 		limit string
 		pages int
@@ -112,7 +112,8 @@ tables:
 	assert.Equal(t, "NOT_FOUND", f.ask(t, "t/rows", `{"keys": ["a"], "where": {"n": {"gt": 0}}}`).statuses())
 }
 
-// What is not a lookup is answered as by the proxy, and takes no fault.
+// Requests that are not lookups are answered as by the proxy, and no fault applies to
+// them.
 func TestTheOtherMethods(t *testing.T) {
 	f := serveExample(t)
 	post := func(path, body string) string {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// half is the counters of half a window, by Space-Saving (Metwally, Agrawal and El
-// Abbadi, 2005): a key that has no counter takes over the lowest, with its count.
+// half counts the keys of half a window by Space-Saving (Metwally, Agrawal and El
+// Abbadi, 2005): when all counters are in use, a new key takes over the lowest one
+// with its count.
 type half struct {
 	begin time.Time
 	total uint64
@@ -14,7 +15,7 @@ type half struct {
 	heap  lowest
 }
 
-// counter is the count of one key, of which over may be that of others before it.
+// counter is the count of one key. Up to over of it may stem from earlier keys.
 type counter struct {
 	key         string
 	count, over uint64
@@ -48,7 +49,7 @@ func (h *half) add(key []byte, n uint64) {
 	}
 }
 
-// lowest is a heap of counters, the lowest first.
+// lowest is a heap of counters with the lowest count first.
 type lowest []*counter
 
 func (l lowest) Len() int           { return len(l) }

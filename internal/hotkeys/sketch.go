@@ -1,5 +1,5 @@
-// Package hotkeys decides which keys of a table count as its hottest: which of the
-// keys that pass are sampled, and which of the sampled are remembered.
+// Package hotkeys decides which keys of a table count as its hottest: which requested
+// keys are sampled, and which of the sampled keys are remembered.
 package hotkeys
 
 import (
@@ -13,36 +13,36 @@ import (
 )
 
 const (
-	// capacity is how many keys half a window remembers. A key with more than one in
-	// so many of its keys is certainly among them.
+	// capacity is how many keys half a window remembers. A key that makes up more
+	// than 1/capacity of the keys counted in it is certainly among them.
 	capacity = 512
-	// maxKeyBytes is the longest key that is remembered: all of them fit in 1 MiB or
-	// so. Longer ones are counted but not named.
+	// maxKeyBytes is the longest key that is remembered, so that all of them fit in
+	// about 1 MiB. Longer keys are counted but not named.
 	maxKeyBytes = 1 << 10
-	// budget is how many keys are looked at in a second; of more, a sample is.
+	// budget is how many keys are examined per second; beyond it, keys are sampled.
 	budget = 2000
-	// maxStride is the thinnest sample.
+	// maxStride is the largest stride.
 	maxStride = 1 << 12
 )
 
-// HalfWindow is half of the longest time that a report looks back.
+// HalfWindow is half of the longest time that a report covers.
 const HalfWindow = 30 * time.Second
 
 // Sketch counts the keys of one table, over the last 30 to 60 seconds. It is safe
 // for concurrent use.
 type Sketch struct {
-	// stride is of how many keys one is looked at.
+	// stride is the sampling interval: one key in stride is examined.
 	stride atomic.Uint32
 
 	mu        sync.Mutex
 	now, past *half
-	// second is when the sample was last thinned or thickened, and looked at how many
-	// keys have been looked at since.
+	// second is when pace last started to count, and looked is how many keys have
+	// been examined since.
 	second time.Time
 	looked int
 }
 
-// New returns a sketch that has seen nothing.
+// New returns an empty sketch.
 func New() *Sketch {
 	begin := time.Now()
 	s := &Sketch{now: newHalf(begin), past: newHalf(begin), second: begin}
@@ -50,8 +50,9 @@ func New() *Sketch {
 	return s
 }
 
-// Observe counts the distinct keys of one lookup. A sample of them is looked at: each
-// key has the same chance, and one that is looked at counts for those that are not.
+// Observe counts the distinct keys of one lookup. It examines every stride-th key,
+// and counts it stride times. The start is random, so that each key has the same
+// chance.
 func (s *Sketch) Observe(keys []partition.Key) {
 	stride := s.stride.Load()
 	at := 0
@@ -85,8 +86,8 @@ func (s *Sketch) turn(now time.Time) {
 	}
 }
 
-// pace thins the sample when it looks at too many keys, and thickens it when it
-// looks at few.
+// pace doubles the stride when too many keys are examined, and halves it after a
+// second with few.
 func (s *Sketch) pace(now time.Time) {
 	stride := s.stride.Load()
 	switch {
@@ -105,25 +106,25 @@ func (s *Sketch) pace(now time.Time) {
 type Key struct {
 	// Routing identifies the partition, as partition.Key.Routing does.
 	Routing []byte
-	// Count is about how often it was asked for. It is at most Error too high, but
-	// for the chance of the sample.
+	// Count estimates how often it was asked for. Apart from the error of sampling,
+	// it is at most Error too high.
 	Count, Error uint64
 }
 
 // Report is what a sketch has seen.
 type Report struct {
-	// Window is the time that it covers.
+	// Window is the time that the report covers.
 	Window time.Duration
 	// Keys is about how many keys were asked for: once for each lookup and distinct
 	// key.
 	Keys uint64
-	// OneIn is of how many keys one is looked at.
+	// OneIn is the current sampling interval: one key in OneIn is examined.
 	OneIn int
-	// Top are the keys asked for most, first the most.
+	// Top are the hottest keys, by descending Count.
 	Top []Key
 }
 
-// Top returns the k keys that were asked for most.
+// Top returns a report with the k hottest keys.
 func (s *Sketch) Top(k int) Report {
 	now := time.Now()
 	s.mu.Lock()

@@ -97,7 +97,7 @@ func TestTheSampleGetsThickerWhenTheLoadIsGone(t *testing.T) {
 	})
 }
 
-// TestCountsAreWithinTheirError compares with exact counts.
+// TestCountsAreWithinTheirError compares a report with exact counts.
 func TestCountsAreWithinTheirError(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h, exact := newHalf(time.Time{}), map[string]uint64{}
@@ -134,7 +134,7 @@ func TestHugeKeysAreNotKept(t *testing.T) {
 	assert.Equal(t, uint64(1), r.Keys)
 }
 
-// BenchmarkObserve50Keys is what the report adds to every lookup of 50 keys.
+// BenchmarkObserve50Keys measures what Observe adds to a lookup of 50 keys.
 func BenchmarkObserve50Keys(b *testing.B) {
 	s := New()
 	lookups := make([][]partition.Key, 64)

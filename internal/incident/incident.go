@@ -1,6 +1,6 @@
 // Package incident decides what a panic ends: the request in which it happens, or one
-// round of a background loop, and never the process. Each panic has an id. The log
-// has the cause under this id, and the client is told the id.
+// round of a background loop, and never the process. Each panic gets an id. The log shows
+// the cause under this id, and the client gets only the id.
 package incident
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/qosproxy/qosproxy/internal/reasons"
 )
 
-// Error is the error of what a panic has ended.
+// Error is the error of a request or round that a panic has ended.
 type Error struct {
-	// ID names the panic in the log: twelve hexadecimal digits.
+	// ID identifies the panic in the log: twelve hexadecimal digits.
 	ID string
 }
 
-// Error returns a text for clients. It tells nothing of the panic but its id.
+// Error returns a text for clients. It reveals nothing of the panic but its id.
 func (e *Error) Error() string {
 	return "the proxy failed on this request; its log has the cause under incident " + e.ID
 }
@@ -40,8 +40,8 @@ type Log struct {
 	panics prometheus.Counter
 }
 
-// New returns a Log. A nil registerer registers nothing; the error is that of a metric
-// which is registered already.
+// New returns a Log. A nil log means slog.Default, and a nil registerer registers nothing.
+// The error is that of a metric which is registered already.
 func New(log *slog.Logger, registerer prometheus.Registerer) (*Log, error) {
 	l := &Log{log: log, panics: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "qosproxy_panics_total",
@@ -57,10 +57,10 @@ func New(log *slog.Logger, registerer prometheus.Registerer) (*Log, error) {
 	return l, nil
 }
 
-// Record takes what recover has returned. Where says, for the log, what was being done;
-// call Record in the deferred function itself, so that the stack is that of the panic. The
-// value of the panic is logged only when it is the runtime's own, since another could hold
-// a key.
+// Record logs a panic and returns its error. recovered is what recover returned, and where
+// says in the log what was being done. Call Record in the deferred function itself, so
+// that the stack is that of the panic. A value that is not a runtime.Error is logged only
+// by its type, since it could hold a key.
 func (l *Log) Record(ctx context.Context, where string, recovered any) *Error {
 	var id [6]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -81,8 +81,8 @@ func (l *Log) Record(ctx context.Context, where string, recovered any) *Error {
 	return e
 }
 
-// Catch is to be deferred: it stores an *Error in err when the function that defers it
-// panics, and lets that function return. Err may be nil.
+// Catch is to be deferred. When the function that defers it panics, Catch stores an *Error
+// in *err and lets that function return. err may be nil.
 func (l *Log) Catch(ctx context.Context, where string, err *error) {
 	if r := recover(); r != nil {
 		e := l.Record(ctx, where, r)
@@ -99,14 +99,14 @@ func (l *Log) Run(ctx context.Context, where string, f func()) (err error) {
 	return nil
 }
 
-// How long Keep waits before it calls again: twice as long after each panic.
+// The pause of Keep before it calls again: it doubles with each panic.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 30 * time.Second
 )
 
-// Keep calls loop until it returns or ctx ends. When it panics Keep calls it again after a
-// pause, so that no background work ends in silence.
+// Keep calls loop until it returns or ctx ends. When loop panics, Keep calls it again
+// after a pause, so that no background work ends silently.
 func (l *Log) Keep(ctx context.Context, where string, loop func(context.Context)) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		if l.Run(ctx, where, func() { loop(ctx) }) == nil {

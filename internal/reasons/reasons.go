@@ -1,19 +1,19 @@
-// Package reasons has the words that tell clients why a key was not answered, or why a
-// request was refused as a whole. It decides nothing but what these words are; whoever knows
-// a cause names it.
+// Package reasons defines the words that tell clients why a key was not answered, or why a request
+// was refused as a whole. It decides only these words; the package that detects a cause chooses
+// the reason.
 package reasons
 
 import "errors"
 
-// Reason is why a key was not answered, or a request was refused. Its numbers are those of
-// qosproxy.v1.Reason; api/reasons.md says of each what a client should do. The zero Reason is
+// Reason is why a key was not answered, or a request was refused. The numbers are those of
+// qosproxy.v1.Reason, and api/reasons.md says for each what a client should do. The zero Reason is
 // None.
 type Reason uint8
 
-// The reasons. Up to Internal they are of keys; those that are no property of a single key, such
-// as Memory, are of requests as well.
+// The reasons. Those up to Internal apply to keys; of these, the ones that are not about a single
+// key, such as Memory, apply to requests as well.
 const (
-	// None is of keys that are answered.
+	// None means that the key is answered.
 	None Reason = iota
 	// SoftDeadline means that the lookup ended at its soft deadline, or past it, with the keys
 	// that it needed.
@@ -36,13 +36,13 @@ const (
 	ClientConcurrency
 	// ClientRate means that the client has used up its keys per second.
 	ClientRate
-	// BrownOut means that lookups of the table are too slow, and those of this priority give way.
+	// BrownOut means that lookups of the table are too slow, and those of this priority are shed.
 	BrownOut
 	// DeadlineTooShort means that lookups of this table and size need longer than was left.
 	DeadlineTooShort
 	// Overload means that the proxy has as much in-flight as the hosts keep up with.
 	Overload
-	// Memory means that requests and answers take all the memory of the proxy that they may.
+	// Memory means that requests and answers use up the memory budget of the proxy.
 	Memory
 	// HostsFull means that the replicas of the key have too many reads outstanding to be asked.
 	HostsFull
@@ -78,7 +78,8 @@ const (
 	UnsupportedMedia
 	// UnknownMethod means that there is no such path or method.
 	UnknownMethod
-	// RequestTimeout means that the request took too long to arrive, or its answer to be read.
+	// RequestTimeout means that the request took too long to arrive, or the client took too long
+	// to read the answer.
 	RequestTimeout
 	// Unauthenticated means that it is not known who sent the request.
 	Unauthenticated
@@ -94,9 +95,9 @@ const (
 	NotReady
 	// NoPlacement means that the proxy does not know who holds the keys of the keyspace.
 	NoPlacement
-	// Resets means that most calls of the connection were reset as soon as they were begun.
+	// Resets means that most calls of the connection were reset as soon as they began.
 	Resets
-	// Busy means that another ring is being described.
+	// Busy means that another call is describing a ring.
 	Busy
 
 	end
@@ -147,7 +148,7 @@ var words = [...]string{
 	"busy",
 }
 
-// All are the reasons but None, in the order of their values.
+// All are the reasons except None, in the order of their values.
 var All = func() (all []Reason) {
 	for r := None + 1; r < end; r++ {
 		all = append(all, r)
@@ -155,7 +156,7 @@ var All = func() (all []Reason) {
 	return all
 }()
 
-// String returns the reason as it is in JSON, such as soft_deadline; empty for None.
+// String returns the reason as JSON has it, such as soft_deadline; empty for None.
 func (r Reason) String() string { return words[r] }
 
 // Carrier is an error that has a reason.
@@ -165,7 +166,7 @@ type Carrier interface {
 	ClientReason() Reason
 }
 
-// Of returns the reason of the first Carrier in an error, None when there is none.
+// Of returns the reason of the first Carrier in the tree of err; None when there is none.
 func Of(err error) Reason {
 	if c, ok := errors.AsType[Carrier](err); ok {
 		return c.ClientReason()

@@ -18,32 +18,32 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// DefaultInterval is how often files are looked at when Config says nothing. A
-// change that stands for two looks is read, so it takes effect within two.
+// DefaultInterval is how often files are checked when Config.Interval is 0. A change is read once
+// two checks in a row have seen it, so it takes effect within two intervals.
 const DefaultInterval = time.Second
 
-// maxFile is the most of a file that is looked at, in bytes.
+// maxFile is how many bytes of each file are compared.
 const maxFile = 16 << 20
 
-// Config is what a Reloader works with.
+// Config configures a Reloader.
 type Config struct {
-	// Load reads the files again and applies what they say, all or nothing. It
-	// returns the files that it depends on, also with an error: a file that is
-	// missing is looked for again. Required; never called concurrently.
+	// Load reads the files again and applies their contents, all or nothing. It returns the files
+	// that it depends on, even with an error, so that a missing file is noticed once it appears.
+	// Required; never called concurrently.
 	Load func() (files []string, err error)
-	// Files are looked at before the first call of Load.
+	// Files are the files to check until Load is first called and returns its own list.
 	Files []string
-	// Interval is how often they are looked at; 0 means DefaultInterval.
+	// Interval is how often the files are checked; 0 means DefaultInterval.
 	Interval time.Duration
-	// Signal has Load called at once; nil never does.
+	// Signal causes a call of Load at once for each value received; may be nil.
 	Signal <-chan os.Signal
-	// Log takes what an operator should know; nil discards it.
+	// Log receives messages for the operator; nil discards them.
 	Log *slog.Logger
 	// Registerer receives the metrics; nil for none.
 	Registerer prometheus.Registerer
 }
 
-// Reloader looks at files. Its life is New and Run.
+// Reloader calls Load when files have changed. New makes one, and Run runs it.
 type Reloader struct {
 	cfg Config
 	log *slog.Logger
@@ -52,8 +52,8 @@ type Reloader struct {
 	success prometheus.Gauge
 	last    prometheus.Gauge
 
-	// tried is what the files held when Load was last called, seen what they
-	// held at the last look.
+	// tried is the digest of the files when Load was last called, and seen their digest at the
+	// last check.
 	files       []string
 	tried, seen digest
 
@@ -63,17 +63,16 @@ type Reloader struct {
 
 // Status is how the last reload went.
 type Status struct {
-	// At is when Load last succeeded; before the first time, when the Reloader
-	// was made.
+	// At is when Load last succeeded, or when the Reloader was made if it has not yet.
 	At time.Time
-	// Err is why the last Load failed; nil when it did not.
+	// Err is why the last Load failed; nil when it succeeded.
 	Err error
 }
 
-// digest is what some files hold, or why they cannot be read.
+// digest is a hash of the contents of files, or of the errors of reading them.
 type digest [sha256.Size]byte
 
-// New returns a Reloader for which what the files hold now has been applied. The
+// New returns a Reloader that takes the current contents of the files as already applied. The
 // error is that of the registerer.
 func New(cfg Config) (*Reloader, error) {
 	if cfg.Interval <= 0 {
@@ -110,8 +109,9 @@ func New(cfg Config) (*Reloader, error) {
 	return r, nil
 }
 
-// Expect has the files read at the first look at which they do not change, although they have not
-// changed since New: what they hold may not be what was applied. It must not be called after Run.
+// Expect makes Run call Load at its first check with stable files, even if they have not changed
+// since New. It is for files whose contents may differ from what was applied. It must not be
+// called after Run.
 func (r *Reloader) Expect() { r.tried = digest{} }
 
 // Status returns how the last reload went.
@@ -121,7 +121,7 @@ func (r *Reloader) Status() Status {
 	return r.status
 }
 
-// Run looks at the files until ctx ends.
+// Run checks the files until ctx ends.
 func (r *Reloader) Run(ctx context.Context) {
 	tick := time.NewTicker(r.cfg.Interval)
 	defer tick.Stop()
@@ -137,9 +137,9 @@ func (r *Reloader) Run(ctx context.Context) {
 	}
 }
 
-// look has the files read when they hold something else than when they were last
-// read, and the same as at the last look: certificate and key are written one
-// after the other, and a file in several writes.
+// look calls Load when the files differ from those last loaded and have not changed since the
+// last check. The wait is needed because certificate and key are written one after the other, and
+// a file in several writes.
 func (r *Reloader) look() {
 	now := look(r.files)
 	settled := now == r.seen
@@ -149,9 +149,9 @@ func (r *Reloader) look() {
 	}
 }
 
-// load reads and applies. What was tried is what the files held before it, so
-// that a file which changes meanwhile is read again; and so is all when the files
-// are others than those looked at.
+// load calls Load. It computes tried before the call, so that a file which changes meanwhile is
+// read again. When Load returns other files than were hashed, load calls it again, at most three
+// times in all.
 func (r *Reloader) load(why string) {
 	var err error
 	for range 3 {
@@ -175,7 +175,7 @@ func (r *Reloader) load(why string) {
 	r.log.Info("configuration reloaded", "trigger", why)
 }
 
-// done notes how a reload went.
+// done records the result of a reload.
 func (r *Reloader) done(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,9 +189,9 @@ func (r *Reloader) done(err error) {
 	r.last.Set(float64(r.status.At.UnixMilli()) / 1e3)
 }
 
-// look returns the digest of what files hold. Contents are compared, and not
-// times or inodes, since those say nothing of a symbolic link that was swapped, of
-// a file written twice within the clock's grain, or on a network's file system.
+// look returns the digest of files. It compares contents and not times or inodes, which miss a
+// symbolic link that was swapped, a file written twice within the clock's resolution, and changes
+// on a network file system.
 func look(files []string) digest {
 	h := sha256.New()
 	for _, name := range files {

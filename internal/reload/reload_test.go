@@ -45,7 +45,7 @@ func write(t *testing.T, file, text string) {
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
-// pass lets time pass and what was due then be done.
+// pass lets time pass and waits for what was due then.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -134,7 +134,7 @@ func TestASignalReadsAtOnceAlsoWithoutAChange(t *testing.T) {
 	})
 }
 
-// TestKubernetesSwapsALink does to a folder what a kubelet does to that of a
+// TestKubernetesSwapsALink changes a folder as a kubelet changes that of a
 // ConfigMap: the file is a link through ..data, which is replaced by rename.
 func TestKubernetesSwapsALink(t *testing.T) {
 	dir := t.TempDir()

@@ -12,10 +12,9 @@ import (
 // Redacted is what is shown in place of a secret.
 const Redacted = "[redacted]"
 
-// Text is a text that neither prints nor marshals: every way to show it gives
-// Redacted, also where it is a field of something that is shown. Reveal is the
-// only way to it. The zero value is the empty secret; it is shown as any other,
-// so that nobody learns that there is none.
+// Text is a secret text. Printing, logging or marshaling it gives Redacted, also
+// where it is a field of another value; only Reveal returns it. The zero value is the
+// empty secret. It also shows as Redacted, so that nobody learns that there is none.
 type Text struct {
 	// A function keeps the text from packages that look into structs by
 	// reflection, such as spew or a debugger's printer.
@@ -30,7 +29,7 @@ func New(s string) Text {
 	return Text{reveal: func() string { return s }}
 }
 
-// Reveal returns the text. Hand it to what needs it, and nowhere else.
+// Reveal returns the text. Pass it only to code that needs it.
 func (t Text) Reveal() string {
 	if t.reveal == nil {
 		return ""
@@ -41,8 +40,8 @@ func (t Text) Reveal() string {
 // Empty reports whether there is no text.
 func (t Text) Empty() bool { return t.reveal == nil }
 
-// Equal reports whether two secrets are the same text, in a time that says
-// nothing of either.
+// Equal reports whether two secrets have the same text. The time that it takes does
+// not depend on where they differ.
 func (t Text) Equal(other Text) bool {
 	a, b := sha256.Sum256([]byte(t.Reveal())), sha256.Sum256([]byte(other.Reveal()))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1

@@ -16,7 +16,7 @@ import (
 
 const password = "hunter2"
 
-// holder has a secret as others do, exported and not.
+// holder has an exported and an unexported secret.
 type holder struct {
 	Name     string
 	Password Text

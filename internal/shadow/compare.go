@@ -12,22 +12,22 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Kind is in which way the proxy's answer to a key differs from the driver's.
+// Kind is the way in which the proxy's answer to a key differs from the driver's.
 type Kind string
 
 // The kinds of differences.
 const (
-	// MissingRow is a row that only the driver returns, and ExtraRow one that only the proxy
-	// does.
+	// MissingRow is a row that only the driver returned, ExtraRow a row that only the proxy
+	// returned.
 	MissingRow Kind = "missing_row"
 	ExtraRow   Kind = "extra_row"
-	// Cell is a cell with another value, null and empty apart; Bytes is one that has the same
-	// value in other bytes, or that is no value of its type.
+	// Cell is a cell whose value differs, null from empty too. Bytes is a cell with the same
+	// value in other bytes, or with bytes that are not valid for its type.
 	Cell  Kind = "cell"
 	Bytes Kind = "bytes"
 	// RowOrder is the same rows in another order.
 	RowOrder Kind = "row_order"
-	// Columns are other columns, or columns of other types; their rows are not compared.
+	// Columns means that the columns or their types differ; the rows are then not compared.
 	Columns Kind = "columns"
 )
 
@@ -39,24 +39,24 @@ type Difference struct {
 	Table string `json:"table"`
 	// Lookup is the number of the lookup: its line in the input, from 1.
 	Lookup int64 `json:"lookup"`
-	// Key is the key as JSON, and Row the clustering values of the row as a JSON array; empty
-	// where they do not say which row it is.
+	// Key is the key as JSON. Row is the clustering values of the row as a JSON array; it is
+	// empty if they do not identify a row.
 	Key string `json:"key"`
 	Row string `json:"row,omitempty"`
 	// Column is empty unless Kind is Cell or Bytes.
 	Column string `json:"column,omitempty"`
 	Kind   Kind   `json:"kind"`
-	// Driver and Proxy are the two values: JSON of a cell or of a row, and of what JSON does
-	// not tell the bytes in hex. Empty where there is none.
+	// Driver and Proxy are the two values: the JSON of a cell or of a row, followed by the
+	// bytes in hex if the JSON is the same. A value is empty if that side has none.
 	Driver string `json:"driver"`
 	Proxy  string `json:"proxy"`
 
-	// token is that of the key's partition.
+	// token is the token of the partition.
 	token int64
 }
 
-// finding is a difference by place, before it is written as text: rows count within the
-// results of the key, -1 for none.
+// finding is a difference by position, before it is written as text. Rows are positions
+// within the results of the key; -1 means none.
 type finding struct {
 	kind                Kind
 	driver, proxy, cell int
@@ -65,8 +65,8 @@ type finding struct {
 // comparison compares the results of one key.
 type comparison struct {
 	columns []schema.Column
-	// clustering are the positions of all clustering columns among columns; nil unless all
-	// are there, so that they tell rows apart.
+	// clustering are the positions of all clustering columns among columns. It is nil unless
+	// all of them were read, because only all of them identify a row.
 	clustering []int
 }
 
@@ -82,13 +82,14 @@ func newComparison(t *schema.Table, columns []schema.Column) *comparison {
 	return c
 }
 
-// rows compares the rows of one key. Equal ones are paired first, then those of the same
-// clustering values, or without these in their order; what is left over is missing or extra.
+// rows compares the rows of one key. It pairs equal rows first, then those with the same
+// clustering values, or, if these were not read, in their order. Rows left over are missing
+// or extra.
 func (c *comparison) rows(driver, proxy []partition.Row) []finding {
 	if slices.EqualFunc(driver, proxy, equalRows) {
 		return nil
 	}
-	partner := make([]int, len(driver)) // of each row of the driver
+	partner := make([]int, len(driver)) // the proxy's row for each row of the driver
 	taken := make([]bool, len(proxy))
 	pair := func(same func(d, p partition.Row) bool) {
 		for d := range driver {
@@ -144,7 +145,7 @@ func (c *comparison) cells(found []finding, d, p int, driver, proxy partition.Ro
 		kind := Cell
 		a, errA := c.columns[i].Type.AppendJSON(nil, driver[i])
 		b, errB := c.columns[i].Type.AppendJSON(nil, proxy[i])
-		// The JSON of NaN is null, too.
+		// Null is checked first, because the JSON of NaN is null, too.
 		null := driver[i] == nil || proxy[i] == nil
 		if !null && (errA != nil || errB != nil || bytes.Equal(a, b)) {
 			kind = Bytes
@@ -154,8 +155,8 @@ func (c *comparison) cells(found []finding, d, p int, driver, proxy partition.Ro
 	return found
 }
 
-// sameRow reports whether two rows are of the same clustering values. Where these were not
-// read any two may be.
+// sameRow reports whether two rows have the same clustering values. If these were not read,
+// it returns true for any two rows.
 func (c *comparison) sameRow(a, b partition.Row) bool {
 	for _, i := range c.clustering {
 		if i >= len(a) || i >= len(b) || !equalCells(a[i], b[i]) {
@@ -165,7 +166,7 @@ func (c *comparison) sameRow(a, b partition.Row) bool {
 	return true
 }
 
-// equalCells tells null from empty.
+// equalCells reports whether two cells are equal. Null and empty are different.
 func equalCells(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
 func equalRows(a, b partition.Row) bool { return slices.EqualFunc(a, b, equalCells) }
@@ -203,7 +204,7 @@ func (c *comparison) describe(f finding, driver, proxy []partition.Row) Differen
 	return out
 }
 
-// rowName returns the clustering values of a row as a JSON array; empty where there are none.
+// rowName returns the clustering values of a row as a JSON array; empty if there are none.
 func (c *comparison) rowName(row partition.Row) string {
 	if len(c.clustering) == 0 || len(row) != len(c.columns) {
 		return ""
@@ -227,7 +228,7 @@ func (c *comparison) rowText(row partition.Row) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// orderText names rows in their order.
+// orderText returns the names of rows in their order.
 func (c *comparison) orderText(rows []partition.Row) string {
 	names := make([]string, len(rows))
 	for i, row := range rows {
@@ -238,7 +239,7 @@ func (c *comparison) orderText(rows []partition.Row) string {
 	return strings.Join(names, " ")
 }
 
-// cellText returns a cell as JSON, or its bytes if they are no value of the type.
+// cellText returns a cell as JSON, or as hex if its bytes are not valid for the type.
 func cellText(c schema.Column, cell []byte) string {
 	if cell == nil {
 		return "null"
@@ -250,7 +251,7 @@ func cellText(c schema.Column, cell []byte) string {
 	return string(text)
 }
 
-// hexText returns bytes as CQL writes a blob, or no bytes as null.
+// hexText returns bytes as CQL writes a blob, and nil as null.
 func hexText(cell []byte) string {
 	if cell == nil {
 		return "null"
@@ -258,7 +259,7 @@ func hexText(cell []byte) string {
 	return "0x" + hex.EncodeToString(cell)
 }
 
-// clip shortens a value for a report.
+// clip shortens a text for a report.
 func clip(text string) string {
 	const most = 300
 	if len(text) <= most {
@@ -271,7 +272,7 @@ func clip(text string) string {
 	return text[:cut] + fmt.Sprintf("… (%d bytes)", len(text))
 }
 
-// keyText returns a key as JSON: its value, or the array of its values.
+// keyText returns a key as JSON: its single value, or the array of its values.
 func keyText(t *schema.Table, k partition.Key) string {
 	components := k.Components()
 	values := make([]string, len(components))

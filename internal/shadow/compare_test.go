@@ -131,7 +131,7 @@ func TestWhatIsNotAnsweredIsNotCompared(t *testing.T) {
 	})
 }
 
-// nth alters the answer of its n-th reading from 1 on, by alter(n).
+// nth alters the answer of the n-th reading, from 1 on, by alter(n).
 func nth(alter func(n int, r *partition.Result)) shadow.Path {
 	n := 0
 	return shadow.PathFunc(func(ctx context.Context, req *lookup.Request) (*shadow.Answer, error) {

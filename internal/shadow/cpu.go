@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// Processes are those of Cassandra nodes on this machine.
+// Processes are the processes of Cassandra nodes on this machine.
 type Processes struct {
 	proc string
 	pids []string
 }
 
-// FindNodes finds the processes that listen at the addresses of nodes, host:port. The error
-// says why some node was not found: it is on another machine, or its process may not be looked
-// at; it is no failure.
+// FindNodes finds the processes that listen at the addresses of nodes, each host:port. The
+// error says why a node was not found: it runs on another machine, or its process may not be
+// inspected. That is no failure.
 func FindNodes(addresses []string) (*Processes, error) { return findNodes("/proc", addresses) }
 
 func findNodes(proc string, addresses []string) (*Processes, error) {
@@ -72,7 +72,7 @@ func local(a netip.Addr) bool {
 	})
 }
 
-// listeners returns the inodes of sockets that listen, by address.
+// listeners returns the inodes of listening sockets, by address.
 func listeners(proc string) (map[netip.AddrPort]string, error) {
 	found := map[netip.AddrPort]string{}
 	var failed error
@@ -99,8 +99,8 @@ func listeners(proc string) (map[netip.AddrPort]string, error) {
 	return found, nil
 }
 
-// kernelAddress reads an address as the kernel of Linux writes it: words of 32 bits in the
-// order of the machine, which is taken to be little-endian, and a port.
+// kernelAddress parses an address as Linux writes it: 32-bit words in the byte order of the
+// machine, which is assumed to be little-endian, and a port.
 func kernelAddress(text string) (netip.AddrPort, bool) {
 	host, port, ok := strings.Cut(text, ":")
 	raw, err := hex.DecodeString(host)
@@ -115,7 +115,7 @@ func kernelAddress(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(a.Unmap(), uint16(n)), ok
 }
 
-// socketOwners returns the processes of sockets that may be looked at, by inode.
+// socketOwners returns the processes of sockets that may be inspected, by inode.
 func socketOwners(proc string) map[string]string {
 	found := map[string]string{}
 	links, _ := filepath.Glob(filepath.Join(proc, "[0-9]*", "fd", "*"))
@@ -131,8 +131,8 @@ func socketOwners(proc string) map[string]string {
 // clockTick is the unit of CPU times in /proc, on all machines that Go runs on.
 const clockTick = 10 * time.Millisecond
 
-// Spent returns the CPU time of all nodes since they began. The error says which process is
-// gone.
+// Spent returns the CPU time of all nodes since they started. The error is that of a process
+// that cannot be read, for example one that is gone.
 func (p *Processes) Spent() (time.Duration, error) {
 	var ticks uint64
 	for _, pid := range p.pids {
@@ -140,7 +140,7 @@ func (p *Processes) Spent() (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		// The name, in parentheses, may hold anything.
+		// The name, in parentheses, may hold spaces and parentheses.
 		f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 		if len(f) < 13 {
 			return 0, fmt.Errorf("%s: too short", pid)

@@ -17,23 +17,23 @@ type Baseline string
 
 // The baselines.
 const (
-	// In is one unpaged IN; keys that differ in more than the last column of the partition
-	// key need one for each of the values of the others.
+	// In is one unpaged IN. If keys differ in more than the last column of the partition key,
+	// there is one statement for each combination of the values of the other columns.
 	In Baseline = "in"
-	// Single is a statement for every key, to one of its replicas, all at the same time.
+	// Single is one statement for each key, sent to one of its replicas, all at the same time.
 	Single Baseline = "single"
 )
 
-// Baselines lists all of them.
+// Baselines lists all baselines.
 var Baselines = []Baseline{In, Single}
 
-// Reader reads as the plain driver does: the proxy has no part in it, and the driver chooses
-// the coordinator. *cassandra.Baseline is one.
+// Reader reads as the plain driver does: the proxy is not involved, and the driver chooses the
+// coordinator. *cassandra.Baseline is one.
 type Reader interface {
-	// In reads keys by one statement. They differ in the last column of the partition key
-	// alone. An error is for all keys.
+	// In reads keys by one statement. The keys may differ only in the last column of the
+	// partition key. An error applies to all keys.
 	In(ctx context.Context, q *partition.Query, keys []partition.Key) ([]partition.Result, error)
-	// Single reads each key by a statement of its own. What befalls a key is in its result.
+	// Single reads each key by a statement of its own. The failure of a key is in its result.
 	Single(ctx context.Context, q *partition.Query, keys []partition.Key) ([]partition.Result, error)
 }
 
@@ -45,7 +45,7 @@ type Driver struct {
 	Timeout time.Duration
 }
 
-// nodeLocal is a level that the plain driver does not have: it reads at LOCAL_ONE.
+// nodeLocal is a level that the plain driver does not have: it uses localOne in its place.
 const nodeLocal, localOne partition.Level = "NODE_LOCAL", "LOCAL_ONE"
 
 // Read implements Path.
@@ -62,7 +62,7 @@ func (d *Driver) Read(ctx context.Context, req *lookup.Request) (*Answer, error)
 	results := make([]partition.Result, len(keys))
 	sent := len(groups)
 	if d.Baseline == Single || q.Slice.Reversed() {
-		// Of several partitions a node would order the rows all together.
+		// In reverse order a node would sort the rows of all partitions together.
 		all, err := d.Reader.Single(ctx, q, keys)
 		if err != nil {
 			return nil, err
@@ -78,7 +78,7 @@ func (d *Driver) Read(ctx context.Context, req *lookup.Request) (*Answer, error)
 	return a, nil
 }
 
-// in reads every group by one statement, all at the same time.
+// in reads each group by one statement, all at the same time.
 func (d *Driver) in(ctx context.Context, q *partition.Query, keys []partition.Key, groups [][]int, results []partition.Result) {
 	var all sync.WaitGroup
 	for _, group := range groups {
@@ -103,8 +103,8 @@ func (d *Driver) in(ctx context.Context, q *partition.Query, keys []partition.Ke
 	all.Wait()
 }
 
-// groups returns the keys of each statement, by position: keys that have all in common but the
-// last column of the partition key.
+// groups returns the keys of each statement, by position. The keys of a group differ only in
+// the last column of the partition key.
 func (d *Driver) groups(q *partition.Query, keys []partition.Key) [][]int {
 	varying := len(q.Table.PartitionKey) - 1
 	var groups [][]int
@@ -126,7 +126,8 @@ func (d *Driver) groups(q *partition.Query, keys []partition.Key) [][]int {
 	return groups
 }
 
-// queryOf returns what the proxy would read of every key, at a level that the driver has.
+// queryOf returns the query that the proxy would read for every key, at a level that the
+// driver has.
 func queryOf(req *lookup.Request) *partition.Query {
 	settings := req.Table.Settings
 	q := &partition.Query{
@@ -140,7 +141,7 @@ func queryOf(req *lookup.Request) *partition.Query {
 	if q.Consistency == nodeLocal {
 		q.Consistency = localOne
 	}
-	// A full primary key is one row, which has no order.
+	// A full primary key names one row, which has no order.
 	full := len(req.Table.Schema.PartitionKey) + len(req.Table.Schema.Clustering)
 	for _, k := range req.Keys {
 		if len(k.Components()) < full {
@@ -151,7 +152,7 @@ func queryOf(req *lookup.Request) *partition.Query {
 	return q
 }
 
-// distinct returns each key once, and where in these each asked key is.
+// distinct returns each key once, and for each key its position among these.
 func distinct(keys []partition.Key) (once []partition.Key, at []int) {
 	at = make([]int, len(keys))
 	seen := make(map[partition.ID]int, len(keys))

@@ -19,7 +19,7 @@ func column(name string, kind cqltype.Kind, part schema.ColumnKind) schema.Colum
 	return schema.Column{Name: name, Type: &cqltype.Type{Kind: kind}, Kind: part}
 }
 
-// events is a table of several rows a key.
+// events is a table with several rows per key.
 func events() *lookup.Table {
 	t := schema.NewTable("shop", "events", "", []schema.Column{
 		column("id", cqltype.Text, schema.PartitionKey), column("at", cqltype.Int, schema.Clustering),
@@ -49,17 +49,17 @@ func request(t *testing.T, n int) *lookup.Request {
 
 func number(n int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
 
-// row is the row of a key with that clustering value.
+// row is the row of a key with the clustering value at.
 func row(k partition.Key, at int) partition.Row {
 	return partition.Row{k.Components()[0], number(at), []byte("value"), {5}}
 }
 
-// result is what a key holds: three rows.
+// result is the result of every key: three rows.
 func result(k partition.Key) partition.Result {
 	return partition.Result{Status: partition.Found, Rows: []partition.Row{row(k, 1), row(k, 2), row(k, 3)}}
 }
 
-// store answers what every key holds, but for what alter makes of it; alter may be nil.
+// store answers every key with result, as changed by alter, which may be nil.
 func store(alter func(k string, r *partition.Result)) shadow.PathFunc {
 	return func(_ context.Context, req *lookup.Request) (*shadow.Answer, error) {
 		a := &shadow.Answer{Columns: req.Table.Columns, Sent: 1}
@@ -74,7 +74,7 @@ func store(alter func(k string, r *partition.Result)) shadow.PathFunc {
 	}
 }
 
-// compare reads a request both ways and compares.
+// compare reads a request both ways and returns the verdict.
 func compare(t *testing.T, req *lookup.Request, driver, proxy shadow.Path) *shadow.Verdict {
 	t.Helper()
 	j := &shadow.Judge{Driver: driver, Proxy: proxy, Pauses: shadow.DefaultPauses}

@@ -12,32 +12,33 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lookup"
 )
 
-// KeysPerLookup is how many keys of a plain list make a lookup.
+// KeysPerLookup is how many keys of a plain list form a lookup.
 const KeysPerLookup = 50
 
 // maxLine is the longest line of an input, in bytes.
 const maxLine = 8 << 20
 
-// Parser makes lookups of the lines of an input.
+// Parser makes lookups from the lines of an input.
 type Parser struct {
-	// Body makes a lookup of a line that is a JSON object.
+	// Body makes a lookup from a line that is a JSON object.
 	Body func(line []byte) (*lookup.Request, error)
-	// Keys makes a lookup of keys, each a line as it stands.
+	// Keys makes a lookup from keys, each the text of a line.
 	Keys func(keys []string) (*lookup.Request, error)
 }
 
-// input is the lines of an input on their way to become lookups.
+// input turns the lines of an input into lookups.
 type input struct {
 	lines  *bufio.Scanner
 	parser Parser
 	number int64
-	// pending is a line that was read ahead.
+	// pending is a line that was read ahead; nil for none.
 	pending []byte
 }
 
-// NewInput returns what makes lookups of an input, as Run.Next wants it. A line that begins
-// with { is a lookup; other lines are keys, of which KeysPerLookup, or those up to the next
-// empty line, are one. What cannot be parsed is an Item with an error.
+// NewInput returns a function for Run.Next that makes lookups from an input. A line that
+// begins with { is a lookup. Other lines are keys: a lookup consists of KeysPerLookup of
+// them, or fewer if an empty line or a line with { follows. What cannot be parsed becomes
+// an Item with an error.
 func NewInput(from io.Reader, parser Parser) func(context.Context) (*Item, error) {
 	in := &input{lines: bufio.NewScanner(from), parser: parser}
 	in.lines.Buffer(make([]byte, 0, 64<<10), maxLine)
@@ -92,7 +93,7 @@ func (in *input) next() (*Item, error) {
 	}
 }
 
-// item makes a lookup; those in pages are refused.
+// item makes a lookup with parse. A lookup in pages is refused.
 func (in *input) item(number int64, parse func() (*lookup.Request, error)) *Item {
 	req, err := parse()
 	if err == nil && req.Paging {

@@ -11,55 +11,58 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Judge decides what of two answers to a lookup is a difference.
+// Judge decides which differences between two answers to a lookup count.
 //
-// A key whose answers differ is read again both ways, after each of Pauses. It then has
+// A key whose answers differ is read again both ways, after each of Pauses. It is then
 //
 //   - changed, if the answers agree at some time: what differed was being written, or on its
 //     way between replicas;
-//   - changed, too, if both sides have said something else than before: it is written faster
-//     than it is read;
-//   - a difference, if they differ every time, and one side says the same every time;
-//   - not been settled, if a side did not answer often enough.
+//   - changed, too, if the answers of both sides vary: the row is written faster than it is
+//     read;
+//   - different, if the answers never agree, and at least one side returns the same every time;
+//   - unsettled, if a side did not answer often enough.
 type Judge struct {
-	// Driver and Proxy read again.
+	// Driver and Proxy read keys again.
 	Driver, Proxy Path
-	// Pauses are those before each further reading; DefaultPauses is a good choice. Without
-	// any every difference counts.
+	// Pauses are the pauses before each further reading; DefaultPauses is a good choice. If
+	// there are none, every difference counts.
 	Pauses []time.Duration
 }
 
-// DefaultPauses leave a write the time to reach its replicas, and a hinted one some of it.
+// DefaultPauses give a write enough time to reach its replicas. A hinted write may need
+// longer.
 var DefaultPauses = []time.Duration{20 * time.Millisecond, 200 * time.Millisecond}
 
-// spareReadings are how many readings beyond Pauses make up for those that were not answered.
+// spareReadings is how many readings beyond Pauses may replace readings that were not
+// answered.
 const spareReadings = 2
 
-// Verdict is what became of the keys of one lookup, duplicates included.
+// Verdict is the outcome for the keys of one lookup, duplicates included.
 type Verdict struct {
-	// Compared are the keys that both sides have answered. Of these Different differ, Changed
-	// were written meanwhile, and Unsettled could not be read again.
+	// Compared is how many keys both sides answered. Of these, Different differ, Changed were
+	// written meanwhile, and Unsettled could not be read again often enough.
 	Compared, Different, Changed, Unsettled int
-	// Unanswered are the keys that a side has not answered, by its status.
+	// Unanswered counts the keys that a side did not answer, by status.
 	Unanswered [len(sides)]map[partition.Status]int
-	// Differences are those of the Different keys.
+	// Differences are the differences of the Different keys.
 	Differences []Difference
 }
 
-// Agrees reports whether the answers are the same as far as there are two.
+// Agrees reports whether no key differs among those that both sides answered.
 func (v *Verdict) Agrees() bool { return v.Different == 0 && v.Unsettled == 0 }
 
 // suspect is a key whose answers differ.
 type suspect struct {
 	position int
-	// said are the answers of each side, in time.
+	// said are the answers of each side, the oldest first.
 	said [len(sides)][]*partition.Result
-	// columns are those of the latest answers.
+	// columns are the columns of the latest answers.
 	columns [len(sides)][]schema.Column
 }
 
-// Compare compares the answers to a lookup, and reads again what differs. It may take the
-// pauses and the readings; when ctx ends before, what is open is Unsettled.
+// Compare compares two answers to a lookup, and reads again what differs. It can take as long
+// as the pauses and readings together. If ctx ends before, keys that are still open are
+// Unsettled.
 func (j *Judge) Compare(ctx context.Context, req *lookup.Request, driver, proxy *Answer) *Verdict {
 	v := &Verdict{}
 	asked := columnsOf(req)
@@ -94,7 +97,7 @@ func (j *Judge) Compare(ctx context.Context, req *lookup.Request, driver, proxy 
 	return v
 }
 
-// answered counts the sides that have not answered a key; it returns whether both have.
+// answered counts the sides that did not answer a key. It returns whether both answered.
 func (v *Verdict) answered(results ...*partition.Result) bool {
 	all := true
 	for side, r := range results {
@@ -113,7 +116,7 @@ func (v *Verdict) answered(results ...*partition.Result) bool {
 // undecided reports whether a key has been read too few times.
 func (j *Judge) undecided(s *suspect) bool { return len(s.said[DriverSide]) <= len(j.Pauses) }
 
-// again reads keys once more and returns those that differ still.
+// again reads the open keys once more and returns those that still differ.
 func (j *Judge) again(ctx context.Context, v *Verdict, req *lookup.Request, c *comparison, open []*suspect, reading int) []*suspect {
 	if len(j.Pauses) > 0 {
 		select {
@@ -127,8 +130,9 @@ func (j *Judge) again(ctx context.Context, v *Verdict, req *lookup.Request, c *c
 		positions[i] = s.position
 	}
 	sub := Only(req, positions)
-	// The driver is asked around the proxy, first and then second: a write between the two
-	// is seen by one order and not by the other.
+	// The order alternates, so that the driver reads once before and once after the proxy: a
+	// write that falls between the two reads makes them differ in one order, but not in the
+	// other.
 	paths := [...]Path{DriverSide: j.Driver, ProxySide: j.Proxy}
 	order := sides
 	if reading%2 == 1 {
@@ -157,14 +161,14 @@ func (j *Judge) again(ctx context.Context, v *Verdict, req *lookup.Request, c *c
 	return left
 }
 
-// add takes the answers of another reading.
+// add adds the answers of another reading.
 func (s *suspect) add(driver, proxy *partition.Result, columns ...[]schema.Column) {
 	s.said[DriverSide] = append(s.said[DriverSide], driver)
 	s.said[ProxySide] = append(s.said[ProxySide], proxy)
 	copy(s.columns[:], columns)
 }
 
-// last are the latest rows of a side.
+// last returns the latest rows of a side.
 func (s *suspect) last(side Side) []partition.Row {
 	return s.said[side][len(s.said[side])-1].Rows
 }
@@ -177,14 +181,14 @@ func (s *suspect) findings(c *comparison) []finding {
 	return c.rows(s.last(DriverSide), s.last(ProxySide))
 }
 
-// otherColumns reports whether the proxy has told other columns than were asked for.
+// otherColumns reports whether the proxy returned other columns than the lookup asked for.
 func (s *suspect) otherColumns(c *comparison) bool {
 	return len(s.columns[ProxySide]) > 0 && !slices.EqualFunc(c.columns, s.columns[ProxySide], func(a, b schema.Column) bool {
 		return a.Name == b.Name && a.Type.String() == b.Type.String()
 	})
 }
 
-// moves reports whether a side did not say the same every time.
+// moves reports whether the answers of a side vary.
 func (s *suspect) moves(side Side) bool {
 	said := s.said[side]
 	return slices.ContainsFunc(said[1:], func(r *partition.Result) bool {

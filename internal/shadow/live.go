@@ -16,7 +16,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// Lookups are what Live samples. *lookup.Service is one.
+// Lookups is the service that Live samples. *lookup.Service is one.
 type Lookups interface {
 	Table(keyspace, table string) (*lookup.Table, error)
 	Tables() []*lookup.Table
@@ -26,40 +26,40 @@ type Lookups interface {
 	Ring() *ring.Ring
 }
 
-// LiveConfig is what a Live works with. Registerer, Driver and Sample are required.
+// LiveConfig configures a Live. Registerer, Driver and Sample are required.
 type LiveConfig struct {
 	// Sample is the share of lookups that are repeated, 0 to 1.
 	Sample float64
-	// Concurrency is how many are compared at a time; at least 1.
+	// Concurrency is how many lookups are compared at a time; at least 1.
 	Concurrency int
-	// Driver repeats them. Its error drops a lookup.
+	// Driver repeats the sampled lookups. If it returns an error, the lookup is dropped.
 	Driver Path
-	// Pauses are those of the Judge; nil means DefaultPauses.
+	// Pauses are the Pauses of the Judge; nil means DefaultPauses.
 	Pauses []time.Duration
 	// Registerer receives the metrics.
 	Registerer prometheus.Registerer
-	// Log is told of differences, without keys and values; nil discards it.
+	// Log receives differences, without keys and values; nil discards them.
 	Log *slog.Logger
-	// Incidents takes panics; nil only logs them.
+	// Incidents records panics; nil only logs them.
 	Incidents *incident.Log
 }
 
-// Live decorates Lookups: a share of them is read by the plain driver, too, after they were
-// answered, and compared in the background. A lookup waits for none of it; where there is no
-// room it is not compared. It is safe for concurrent use.
+// Live decorates Lookups. A share of the lookups, once answered, is read again by the plain
+// driver and compared in the background. A lookup never waits for that: if the queue has no
+// room, the lookup is not compared. Live is safe for concurrent use.
 type Live struct {
 	Lookups
 	cfg     LiveConfig
 	judge   Judge
 	metrics *metrics
 	queue   chan *sampled
-	// bytes are those of the answers in the queue.
+	// bytes is the size of the answers in the queue.
 	bytes  atomic.Int64
 	counts liveCounts
 	logged atomic.Int64 // when a difference was logged last, in Unix nanoseconds
 }
 
-// sampled is a lookup that was answered.
+// sampled is an answered lookup that waits to be compared.
 type sampled struct {
 	req    *lookup.Request
 	answer *Answer
@@ -67,9 +67,9 @@ type sampled struct {
 }
 
 const (
-	// waitingPerWorker is how many lookups wait for each that is being compared.
+	// waitingPerWorker is how many lookups may wait for each worker.
 	waitingPerWorker = 8
-	// waitingBytes is how many bytes of answers wait.
+	// waitingBytes is how many bytes of answers may wait.
 	waitingBytes = 16 << 20
 	// logInterval is the least time between two log records of differences.
 	logInterval = 10 * time.Second
@@ -85,8 +85,8 @@ type Status struct {
 
 type liveCounts struct{ compared, different, dropped atomic.Int64 }
 
-// NewLive returns Lookups of which a share is compared while Run runs. The error is that of
-// the registerer.
+// NewLive returns a Live that samples next. Comparisons are made while Run runs. The error
+// is that of the registerer.
 func NewLive(next Lookups, cfg LiveConfig) (*Live, error) {
 	m, err := newMetrics(cfg.Registerer)
 	if err != nil {
@@ -136,12 +136,12 @@ func (l *Live) Stream(ctx context.Context, req *lookup.Request, emit func(i int,
 	return stats, err
 }
 
-// chosen draws whether a lookup is compared.
+// chosen draws whether a lookup is sampled.
 func (l *Live) chosen() bool {
 	return rand.Float64() < l.cfg.Sample
 }
 
-// offer has a lookup compared if there is room.
+// offer queues a lookup for comparison if there is room, and drops it otherwise.
 func (l *Live) offer(req *lookup.Request, results []partition.Result, stats lookup.Stats) {
 	table := req.Table.Schema.String()
 	if req.Paging {
@@ -175,7 +175,7 @@ func (l *Live) count(table string, o outcome) {
 	l.metrics.lookups.WithLabelValues(table, string(o)).Inc()
 }
 
-// Run compares until ctx ends.
+// Run compares queued lookups until ctx ends.
 func (l *Live) Run(ctx context.Context) {
 	var workers sync.WaitGroup
 	for range l.cfg.Concurrency {
@@ -194,13 +194,13 @@ func (l *Live) Run(ctx context.Context) {
 	workers.Wait()
 }
 
-// guarded compares one lookup; a panic is an incident and ends nothing else.
+// guarded compares one lookup. A panic is recorded as an incident and affects nothing else.
 func (l *Live) guarded(ctx context.Context, s *sampled) {
 	defer l.cfg.Incidents.Catch(ctx, "comparison with the plain driver", nil)
 	l.compare(ctx, s)
 }
 
-// compare repeats a lookup by the driver and counts what it finds.
+// compare repeats a lookup by the driver and counts the outcome.
 func (l *Live) compare(ctx context.Context, s *sampled) {
 	table := s.req.Table.Schema.String()
 	driver, err := l.cfg.Driver.Read(ctx, s.req)
@@ -225,7 +225,7 @@ func (l *Live) compare(ctx context.Context, s *sampled) {
 	}
 }
 
-// outcomeOf is the outcome of a lookup.
+// outcomeOf returns the outcome of a lookup.
 func outcomeOf(v *Verdict) outcome {
 	switch {
 	case v.Different > 0:
@@ -240,8 +240,8 @@ func outcomeOf(v *Verdict) outcome {
 	return outcomeSame
 }
 
-// log tells of a difference, of at most one every logInterval. The token finds the partition
-// without the log holding its key.
+// log logs a difference, at most one in every logInterval. The token identifies the
+// partition without its key in the log.
 func (l *Live) log(ctx context.Context, v *Verdict) {
 	last, now := l.logged.Load(), time.Now().UnixNano()
 	if last != 0 && now-last < int64(logInterval) || !l.logged.CompareAndSwap(last, now) {

@@ -19,7 +19,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/shadow"
 )
 
-// service answers lookups by a Path; the rest of it is nil.
+// service answers lookups with a Path; the rest of it is nil.
 type service struct {
 	shadow.Lookups
 	path shadow.Path
@@ -46,7 +46,7 @@ func (s service) Stream(ctx context.Context, req *lookup.Request, emit func(int,
 	return lookup.Stats{}, nil
 }
 
-// live samples every lookup of proxy, until the test ends.
+// live samples every lookup of proxy until the test ends.
 func live(t *testing.T, cfg shadow.LiveConfig, proxy shadow.Path) (*shadow.Live, *prometheus.Registry) {
 	t.Helper()
 	registry := prometheus.NewRegistry()

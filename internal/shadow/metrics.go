@@ -2,7 +2,7 @@ package shadow
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// outcome is what became of a sampled lookup, as in metrics.
+// outcome is the outcome of a sampled lookup, as in metrics.
 type outcome string
 
 // The outcomes. A lookup has the first of these that applies to one of its keys.
@@ -12,9 +12,10 @@ const (
 	outcomeUnanswered outcome = "unanswered"
 	outcomeChanged    outcome = "changed"
 	outcomeSame       outcome = "same"
-	// outcomeDropped is not compared, because there was no room, or the driver has no session.
+	// outcomeDropped is a lookup that was not compared: there was no room, or the driver
+	// failed.
 	outcomeDropped outcome = "dropped"
-	// outcomeSkipped is never compared: a lookup in pages.
+	// outcomeSkipped is a lookup in pages, which is never compared.
 	outcomeSkipped outcome = "skipped"
 )
 

@@ -68,13 +68,13 @@ var page = template.Must(template.New("report.html").Funcs(template.FuncMap{"non
 // HTML writes the report as one page that needs no other file.
 func (r *Report) HTML(w io.Writer) error { return page.Execute(w, r) }
 
-// Line is one line of the table of both sides.
+// Line is one line of the table that compares both sides.
 type Line struct{ Name, Driver, Proxy string }
 
-// Lines are those of the page.
+// Lines returns the lines for the page.
 func (r *Report) Lines() []Line { return r.lines() }
 
-// Notes say what the numbers do not.
+// Notes returns sentences that qualify the numbers.
 func (r *Report) Notes() []string { return r.notes() }
 
 func (r *Report) lines() []Line {
@@ -116,7 +116,7 @@ type Bar struct {
 	Percent float64
 }
 
-// Bars are the latencies of both sides, the longest with 100 percent.
+// Bars returns the latencies of both sides; the longest bar has 100 percent.
 func (r *Report) Bars() []Bar {
 	longest := 0.0
 	var bars []Bar
@@ -139,7 +139,7 @@ func (r *Report) Bars() []Bar {
 	return bars
 }
 
-// ListTitle says how many differences there are and how many of them are listed.
+// ListTitle returns how many differences there are, and how many of them are listed.
 func (r *Report) ListTitle() string {
 	total, kinds := int64(0), []string{}
 	for _, k := range Kinds {
@@ -155,7 +155,7 @@ func (r *Report) ListTitle() string {
 	return title
 }
 
-// Took is how long the comparison took.
+// Took returns how long the comparison took.
 func (r *Report) Took() string { return r.Ended.Sub(r.Started).Round(time.Millisecond).String() }
 
 func unanswered(s *SideReport) string {
@@ -169,7 +169,7 @@ func unanswered(s *SideReport) string {
 	return count(s.unanswered()) + " (" + strings.Join(parts, ", ") + ")"
 }
 
-// millis writes milliseconds; a dash for what is not known.
+// millis returns a time in milliseconds as text; a dash for nil.
 func millis(v *float64) string {
 	if v == nil {
 		return "–"

@@ -9,48 +9,49 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// maxReasons is how many different reasons of refusals a report lists.
+// maxReasons is how many different reasons of refusals a report lists at most.
 const maxReasons = 10
 
-// Report is what a comparison has found; it encodes as JSON. Counts are exact, lists end at
-// their limits.
+// Report is the outcome of a comparison; it encodes as JSON. Counts are exact. Lists have
+// limits and may be incomplete.
 type Report struct {
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`
-	// Baseline is how the driver has read, and Proxy which proxy was asked.
+	// Baseline is how the driver read, and Proxy which proxy was asked.
 	Baseline Baseline `json:"baseline"`
 	Proxy    string   `json:"proxy"`
-	// Concurrency is how many lookups were in-flight, and Rate the most per second; 0 for no
-	// limit.
+	// Concurrency is how many lookups were in-flight, and Rate the limit per second; 0 means
+	// no limit.
 	Concurrency int     `json:"concurrency"`
 	Rate        float64 `json:"rate,omitempty"`
 	// Result is the verdict in one word, Verdict in one sentence.
 	Result  Result `json:"result"`
 	Verdict string `json:"verdict"`
 
-	// Lookups were read both ways, with Keys keys; Refused are those that the proxy or the
-	// driver did not take.
+	// Lookups is how many lookups were read both ways or refused by a side, with Keys keys.
+	// Refused is how many lookups were refused: by the input, the proxy or the driver.
 	Lookups int64 `json:"lookups"`
 	Keys    int64 `json:"keys"`
 	Refused int64 `json:"refused"`
-	// Compared are the keys that both have answered. Of these DifferentKeys differ,
-	// ChangedKeys were written meanwhile, and UnsettledKeys could not be read again.
+	// Compared is how many keys both sides answered. Of these, DifferentKeys differ,
+	// ChangedKeys were written meanwhile, and UnsettledKeys could not be read again often
+	// enough.
 	Compared      int64 `json:"compared_keys"`
 	DifferentKeys int64 `json:"different_keys"`
 	ChangedKeys   int64 `json:"changed_keys"`
 	UnsettledKeys int64 `json:"unsettled_keys"`
-	// Kinds counts differences: a key with two other cells has two.
+	// Kinds counts differences by kind: a key with two different cells has two.
 	Kinds map[Kind]int64 `json:"differences_by_kind"`
-	// Tables are the tables of the lookups, by name.
+	// Tables are the tables of the lookups, sorted by name.
 	Tables []*TableReport `json:"tables"`
 	// Driver and Proxied are the two sides.
 	Driver  SideReport `json:"driver"`
 	Proxied SideReport `json:"proxied"`
 	// WarmUp is how many lookups at the beginning were compared but not timed.
 	WarmUp int64 `json:"warm_up_lookups"`
-	// CPU is why the CPU time of Cassandra was not measured; empty if it was.
+	// CPU is the reason why the CPU time of Cassandra was not measured; empty if it was.
 	CPU string `json:"cpu_not_measured,omitempty"`
-	// Reasons are those of refusals, as far as they are listed.
+	// Reasons are the reasons of refusals, at most maxReasons of them.
 	Reasons []Reason `json:"refusals"`
 	// Differences are listed up to MaxDifferences.
 	Differences    []Difference `json:"differences"`
@@ -64,17 +65,17 @@ type Report struct {
 // SideReport is what one side did.
 type SideReport struct {
 	Latency
-	// Unanswered are the keys without an answer, by status.
+	// Unanswered counts the keys without an answer, by status.
 	Unanswered map[string]int64 `json:"unanswered_keys"`
-	// Statements are those that the driver, or the sub-queries that the proxy has sent for
-	// the timed lookups.
+	// Statements is how many statements the driver, or sub-queries the proxy, sent for the
+	// timed lookups.
 	Statements int64 `json:"statements"`
-	// CPUMillis is the CPU time of all Cassandra nodes for each timed lookup; nil if it was
-	// not measured.
+	// CPUMillis is the CPU time of all Cassandra nodes per timed lookup, in milliseconds; nil
+	// if it was not measured.
 	CPUMillis *float64 `json:"cassandra_cpu_ms_per_lookup"`
 }
 
-// TableReport is what was found in a table.
+// TableReport is the outcome for one table.
 type TableReport struct {
 	Name          string `json:"name"`
 	Lookups       int64  `json:"lookups"`
@@ -85,12 +86,12 @@ type TableReport struct {
 	UnsettledKeys int64  `json:"unsettled_keys"`
 }
 
-// Reason is why lookups were refused.
+// Reason is a reason for which lookups were refused.
 type Reason struct {
 	Side    string `json:"side"`
 	Text    string `json:"reason"`
 	Lookups int64  `json:"lookups"`
-	// First is the number of the first of them.
+	// First is the number of the first lookup that was refused for this reason.
 	First int64 `json:"first_lookup"`
 }
 
@@ -99,18 +100,18 @@ type Result string
 
 // The results.
 const (
-	// Same means that every key that both have answered has the same rows.
+	// Same means that every key that both sides answered has the same rows.
 	Same Result = "same"
 	// Differs means that some key differs.
 	Differs Result = "different"
-	// Open means that nothing differs for certain, but that the proxy would refuse lookups, or
-	// that some key could not be read again.
+	// Open means that no key is known to differ, but that lookups were refused, or that keys
+	// which differed could not be read again often enough.
 	Open Result = "open"
 	// Nothing means that nothing was compared.
 	Nothing Result = "nothing compared"
 )
 
-// timing is what a side took for some lookups.
+// timing is what a side needed for some lookups.
 type timing struct {
 	sample
 	statements int64
@@ -141,7 +142,7 @@ func (r *Report) table(name string) *TableReport {
 	return r.Tables[i]
 }
 
-// refuse counts a lookup that cannot be read.
+// refuse counts a lookup of the input that is not valid.
 func (r *Report) refuse(item *Item) {
 	r.Refused++
 	r.reason("input", item.Err, item.Number)
@@ -161,7 +162,7 @@ func (r *Report) reason(side string, err error, number int64) {
 	}
 }
 
-// add counts a lookup that was read both ways; v is nil if a side has refused it.
+// add counts a lookup that was read both ways; v is nil if a side refused it.
 func (r *Report) add(a *answers, v *Verdict) {
 	req := a.item.Request
 	t := r.table(req.Table.Schema.String())
@@ -200,8 +201,8 @@ func (r *Report) add(a *answers, v *Verdict) {
 	}
 }
 
-// addTurn takes the durations of a turn. The first one prepares statements on the nodes and
-// is not timed, unless it is all there is.
+// addTurn adds the durations of a turn. The first turn is not timed, because nodes prepare
+// statements in it, unless it is the only one.
 func (r *Report) addTurn(turn []*answers, spent [len(sides)]time.Duration, seen bool) {
 	to := &r.timed
 	if r.turns++; r.turns == 1 {
@@ -211,7 +212,7 @@ func (r *Report) addTurn(turn []*answers, spent [len(sides)]time.Duration, seen 
 	for _, side := range sides {
 		to[side].cpu += spent[side]
 		for _, a := range turn {
-			// Both or none: a percentile over other lookups says nothing of the sides.
+			// Both or neither: percentiles of different lookups cannot be compared.
 			if a.err[DriverSide] == nil && a.err[ProxySide] == nil {
 				to[side].add(a.answer[side].Elapsed)
 				to[side].statements += int64(a.answer[side].Sent)
@@ -220,7 +221,7 @@ func (r *Report) addTurn(turn []*answers, spent [len(sides)]time.Duration, seen 
 	}
 }
 
-// end brings the report up to date.
+// end updates the computed fields of the report.
 func (r *Report) end() {
 	r.Ended = time.Now().UTC()
 	timed := &r.timed
@@ -256,7 +257,7 @@ func (r *Report) judge() (Result, string) {
 	return Same, "No difference in " + plural(r.Compared, "key", "keys") + " of " + plural(r.Lookups, "lookup", "lookups")
 }
 
-// unanswered returns the keys that a side has not answered.
+// unanswered returns how many keys a side did not answer.
 func (s *SideReport) unanswered() (n int64) {
 	for _, keys := range s.Unanswered {
 		n += keys
@@ -264,7 +265,7 @@ func (s *SideReport) unanswered() (n int64) {
 	return n
 }
 
-// statuses lists the statuses of unanswered keys that occur.
+// statuses returns the statuses in Unanswered, in the order of partition.Statuses.
 func (s *SideReport) statuses() []string {
 	known := make([]string, len(partition.Statuses))
 	for i, status := range partition.Statuses {

@@ -12,49 +12,49 @@ import (
 
 // Item is one lookup of the input.
 type Item struct {
-	// Number is its line in the input, from 1.
+	// Number is the line of the lookup in the input, from 1.
 	Number int64
-	// Request is the lookup; nil if it was refused, for the reason Err.
+	// Request is the lookup. It is nil if the lookup was refused; Err is then the reason.
 	Request *lookup.Request
 	Err     error
 }
 
-// Run compares the lookups of an input, in turns: all lookups of a turn are read one way and
-// then the other, and the next turn begins with the other. A turn is long enough for CPU time
-// to be told apart, and short enough for rows not to change much.
+// Run compares the lookups of an input, in turns. A turn reads its lookups one way and then
+// the other; the next turn begins with the other. A turn is long enough to measure CPU time,
+// and short enough for rows to change little.
 type Run struct {
 	Judge
 	// Next returns the next lookup, and io.EOF after the last one.
 	Next func(ctx context.Context) (*Item, error)
 	// Concurrency is how many lookups are in-flight; at least 1.
 	Concurrency int
-	// Rate is the most lookups per second, each of which is read both ways; 0 has no limit.
+	// Rate is the largest number of lookups per second, each read both ways; 0 means no limit.
 	Rate float64
-	// Turn is the most lookups of a turn; 0 means DefaultTurn.
+	// Turn is the largest number of lookups in a turn; 0 means DefaultTurn.
 	Turn int
-	// CPU returns the CPU time that all Cassandra nodes have spent so far; nil if it cannot be
-	// seen.
+	// CPU returns the CPU time that all Cassandra nodes have used so far; nil if it cannot be
+	// measured.
 	CPU func() (time.Duration, error)
-	// Report takes what is found. Its description is the caller's.
+	// Report receives the findings. Its descriptive fields are set by the caller.
 	Report *Report
-	// Progress is told after every turn; nil for nobody.
+	// Progress is called with the report after every turn; it may be nil.
 	Progress func(*Report)
 }
 
-// DefaultTurn is how many lookups are read one way before they are read the other.
+// DefaultTurn is how many lookups are read one way before the same are read the other way.
 const DefaultTurn = 100
 
-// turnWait is how long a turn waits for more lookups of a slow input.
+// turnWait is how long a turn waits for further lookups of a slow input.
 const turnWait = 500 * time.Millisecond
 
-// answers are those of one lookup.
+// answers are the answers of both sides to one lookup.
 type answers struct {
 	item   *Item
 	answer [len(sides)]*Answer
 	err    [len(sides)]error
 }
 
-// Do compares until the input or ctx ends. The error is that of the input.
+// Do compares until the input or ctx ends. The error is that of the input; nil if ctx ended.
 func (r *Run) Do(ctx context.Context) error {
 	r.Report.begin()
 	items := make(chan *Item, max(r.Turn, DefaultTurn))
@@ -92,7 +92,8 @@ func (r *Run) Do(ctx context.Context) error {
 		}
 	}
 	stop()
-	// A read of a terminal or a pipe ends with its next line alone: then nobody waits for it.
+	// The reader is not waited for after ctx ends: a read of a terminal or a pipe returns only
+	// with its next line.
 	if ctx.Err() == nil {
 		reader.Wait()
 	}
@@ -103,7 +104,7 @@ func (r *Run) Do(ctx context.Context) error {
 	return failed
 }
 
-// take returns the lookups of a turn; none at the end of the input.
+// take returns the lookups of the next turn; none at the end of the input.
 func (r *Run) take(ctx context.Context, items <-chan *Item) []*answers {
 	size := r.Turn
 	if size <= 0 {
@@ -133,7 +134,7 @@ func (r *Run) take(ctx context.Context, items <-chan *Item) []*answers {
 	return turn
 }
 
-// turn reads lookups one way, then the other, and compares them.
+// turn reads lookups one way, then the other way, and compares them.
 func (r *Run) turn(ctx context.Context, turn []*answers, order [len(sides)]Side) {
 	var spent [len(sides)]time.Duration
 	seen := r.CPU != nil
@@ -146,7 +147,7 @@ func (r *Run) turn(ctx context.Context, turn []*answers, order [len(sides)]Side)
 		spent[side] = after - before
 	}
 	if ctx.Err() != nil {
-		return // What was cut off says nothing.
+		return // The turn is incomplete.
 	}
 	verdicts := make([]*Verdict, len(turn))
 	each(len(turn), r.Concurrency, func(i int) {
@@ -160,7 +161,7 @@ func (r *Run) turn(ctx context.Context, turn []*answers, order [len(sides)]Side)
 	r.Report.addTurn(turn, spent, seen)
 }
 
-// cpu returns the CPU time of all nodes, 0 where it cannot be seen.
+// cpu returns the CPU time of all nodes so far, 0 if it is not measured.
 func (r *Run) cpu() (time.Duration, error) {
 	if r.CPU == nil {
 		return 0, nil
@@ -177,7 +178,7 @@ func (r *Run) readAll(ctx context.Context, turn []*answers, side Side) {
 	begin := time.Now()
 	each(len(turn), r.Concurrency, func(i int) {
 		if r.Rate > 0 {
-			// Both ways together take 1/Rate.
+			// Both sides together take 1/Rate.
 			due := begin.Add(time.Duration(float64(i) / (float64(len(sides)) * r.Rate) * float64(time.Second)))
 			select {
 			case <-time.After(time.Until(due)):
@@ -200,7 +201,7 @@ func (r *Run) readAll(ctx context.Context, turn []*answers, side Side) {
 
 var errResults = errors.New("the answer has another number of results than the lookup has keys")
 
-// each calls do for 0 to n-1, at most so many at a time.
+// each calls do for 0 to n-1, at most concurrency calls at a time.
 func each(n, concurrency int, do func(i int)) {
 	var all sync.WaitGroup
 	next := make(chan int)

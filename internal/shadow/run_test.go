@@ -21,7 +21,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/shadow"
 )
 
-// slow takes as long as given for each lookup.
+// slow returns a path that takes d for each lookup.
 func slow(p shadow.Path, d time.Duration) shadow.Path {
 	return shadow.PathFunc(func(ctx context.Context, req *lookup.Request) (*shadow.Answer, error) {
 		time.Sleep(d)
@@ -33,7 +33,7 @@ func slow(p shadow.Path, d time.Duration) shadow.Path {
 	})
 }
 
-// parser makes lookups of the table of this package.
+// parser returns a parser for the table of this package.
 func parser(t *testing.T) shadow.Parser {
 	t.Helper()
 	return shadow.Parser{
@@ -47,7 +47,7 @@ func parser(t *testing.T) shadow.Parser {
 	}
 }
 
-// compared runs a comparison of an input.
+// compared runs a comparison of an input and returns the report.
 func compared(t *testing.T, input string, driver, proxy shadow.Path, with func(*shadow.Run)) *shadow.Report {
 	t.Helper()
 	r := &shadow.Report{Baseline: shadow.In, Proxy: "a test", MaxDifferences: 2, CPU: "a test has no nodes"}
@@ -76,7 +76,7 @@ func TestARunReportsBothSides(t *testing.T) {
 		assert.Equal(t, int64(150), r.Driver.Lookups)
 		assert.Equal(t, [2]float64{3, 2}, [2]float64{*r.Driver.P99, *r.Proxied.P99})
 		assert.Equal(t, int64(150), r.Driver.Statements)
-		// Two turns of one second each way, after the one that warms up.
+		// After the warm-up turn there are two turns of one second for each side.
 		assert.InDelta(t, 2000.0/150, *r.Proxied.CPUMillis, 1e-9)
 	})
 }
@@ -176,7 +176,7 @@ func TestKeysBecomeLookups(t *testing.T) {
 	assert.Equal(t, []int{1, 51, 101, 123, 125, 126}, numbers)
 }
 
-// groupReader is a driver that notes its statements.
+// groupReader is a driver that records its statements.
 type groupReader struct {
 	mu         sync.Mutex
 	in, single [][]string
@@ -208,7 +208,7 @@ func (g *groupReader) Single(_ context.Context, q *partition.Query, keys []parti
 
 func TestTheDriverReadsAsAnApplicationDoes(t *testing.T) {
 	req := request(t, 3)
-	req.Keys = append(req.Keys, key(t, 0)) // one that is asked twice
+	req.Keys = append(req.Keys, key(t, 0)) // a duplicate
 	req.Consistency = "NODE_LOCAL"
 	g := &groupReader{}
 	a, err := (&shadow.Driver{Reader: g, Baseline: shadow.In, Timeout: time.Second}).Read(t.Context(), req)
@@ -223,13 +223,13 @@ func TestTheDriverReadsAsAnApplicationDoes(t *testing.T) {
 	assert.Equal(t, 3, a.Sent)
 	assert.Len(t, g.single, 1)
 
-	// Rows in reverse cannot be had of several partitions by one statement.
+	// One statement cannot return the rows of several partitions in reverse order.
 	req.Slice = &partition.Slice{Reverse: true}
 	_, err = (&shadow.Driver{Reader: g, Baseline: shadow.In}).Read(t.Context(), req)
 	require.NoError(t, err)
 	assert.Len(t, g.single, 2)
 
-	// Keys that name a clustering value share a statement where it is the same.
+	// Keys with the same clustering values share a statement.
 	g, req.Slice, req.Keys = &groupReader{}, nil, nil
 	for _, k := range [][2]string{{"a", "1"}, {"b", "1"}, {"a", "2"}} {
 		rowKey, err := partition.NewRowKey(1, []byte(k[0]), []byte(k[1]))

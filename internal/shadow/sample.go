@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// sampleSize is how many durations a sample keeps: all of them up to that many, and then a
+// sampleSize is how many durations a sample keeps: all of them up to this number, then a
 // random choice of all.
 const sampleSize = 200_000
 
@@ -17,7 +17,7 @@ type sample struct {
 	seen int64
 }
 
-// add takes a duration.
+// add adds a duration.
 func (s *sample) add(d time.Duration) {
 	s.seen++
 	if len(s.kept) < sampleSize {
@@ -27,8 +27,8 @@ func (s *sample) add(d time.Duration) {
 	}
 }
 
-// Latency is what a side took for a lookup, in milliseconds. A percentile is nil where the
-// sample is too small to have it: p99 needs 100 lookups.
+// Latency is the latency of a side in milliseconds. A percentile is nil if the sample is
+// too small for it: p99 needs 100 lookups.
 type Latency struct {
 	Lookups int64    `json:"lookups"`
 	P50     *float64 `json:"p50_ms"`

@@ -1,7 +1,8 @@
 // Package shadow decides whether the proxy answers as the plain driver does. A lookup is read
-// both ways and compared row by row; what differs is read again before it counts, for rows may
-// be written meanwhile. It decides what is a difference, which percentiles a sample can have,
-// and how little of the live traffic is repeated; it knows neither driver nor listener.
+// both ways and compared row by row. What differs is read again before it counts, because rows
+// may be written meanwhile. The package decides what counts as a difference, which percentiles
+// a sample is large enough for, and how much of the live traffic is repeated. It depends on
+// neither the driver nor the listeners.
 package shadow
 
 import (
@@ -13,20 +14,21 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// Answer is what one way of reading says to a lookup.
+// Answer is the answer of one side to a lookup.
 type Answer struct {
-	// Columns are those of every row, as this way names and types them; empty if no row came.
+	// Columns are the columns of every row, as this side names and types them; empty if it
+	// returned no row.
 	Columns []schema.Column
-	// Results answer the keys of the request by position.
+	// Results are the results of the keys of the request, by position.
 	Results []partition.Result
-	// Sent is how many statements the driver, or sub-queries the proxy, has sent.
+	// Sent is how many statements the driver, or sub-queries the proxy, sent.
 	Sent int
-	// Elapsed is the time from the question to the last result.
+	// Elapsed is the time from the request to the last result.
 	Elapsed time.Duration
 }
 
-// Path is one way to read a lookup. It is called concurrently. The error refuses the lookup
-// as a whole; what befalls a key is in its result.
+// Path is one way to read a lookup. Read is called concurrently. Its error means that the
+// lookup was refused as a whole; the failure of a single key is in the result of the key.
 type Path interface {
 	Read(ctx context.Context, req *lookup.Request) (*Answer, error)
 }
@@ -37,7 +39,7 @@ type PathFunc func(ctx context.Context, req *lookup.Request) (*Answer, error)
 // Read calls f.
 func (f PathFunc) Read(ctx context.Context, req *lookup.Request) (*Answer, error) { return f(ctx, req) }
 
-// Side is one of the two that are compared.
+// Side is one of the two sides that are compared.
 type Side int
 
 // The sides, in the order of reports.
@@ -46,7 +48,7 @@ const (
 	ProxySide
 )
 
-// sides are all of them.
+// sides lists both sides.
 var sides = [...]Side{DriverSide, ProxySide}
 
 // String returns driver or proxy.
@@ -60,8 +62,8 @@ func columnsOf(req *lookup.Request) []schema.Column {
 	return req.Table.Columns
 }
 
-// Only returns the lookup of some keys of a request, by position, without what ends it early:
-// it is asked again to know, and not to be quick.
+// Only returns a lookup of the keys at some positions of a request. Nothing ends it early: it
+// must be complete, not fast.
 func Only(req *lookup.Request, positions []int) *lookup.Request {
 	again := &lookup.Request{
 		Table: req.Table, Slice: req.Slice, Columns: req.Columns, LimitPerKey: req.LimitPerKey, Consistency: req.Consistency,

@@ -38,10 +38,11 @@ import (
 	"github.com/qosproxy/qosproxy/internal/server"
 )
 
-// These tests have each reason reach a client through the real listeners: lookup service and
-// executor are those of the proxy, and a reader that does by the name of a key what a host or the
-// driver would. What only internal/cassandra and internal/admission can find out is said by the
-// reader, or refused before the lookup; their own tests hold that they say so.
+// These tests make each reason reach a client through the real listeners. Lookup service and
+// executor are those of the proxy. The name of a key tells a fake reader which failure of a host
+// or of the driver to simulate. Reasons that only internal/cassandra and internal/admission can
+// find are returned by the reader, or by a refusal before the lookup; the tests of these packages
+// verify that they return them.
 
 const maxRequestBytes = 64 << 10
 
@@ -50,7 +51,7 @@ var (
 	doubleType = &cqltype.Type{Kind: cqltype.Double}
 )
 
-// items returns the definition of a table of one text key and a double.
+// items returns the definition of a table with a text key and a double.
 func items(keyspace, name string) *schema.Table {
 	return schema.NewTable(keyspace, name, "1", []schema.Column{
 		{Name: "id", Type: textType, Kind: schema.PartitionKey},
@@ -58,13 +59,13 @@ func items(keyspace, name string) *schema.Table {
 	})
 }
 
-// lost are the keys that a host loses for a reason.
+// lost are the keys that fail at a host, with the reason.
 var lost = map[string]executor.Reason{
 	"replica_timeout": executor.ReasonTimeout, "unreachable": executor.ReasonUnreachable, "too_few_replicas": executor.ReasonUnavailable,
 	"hosts_overloaded": executor.ReasonOverloaded, "query_refused": executor.ReasonInvalid, "host_error": executor.ReasonOther,
 }
 
-// read is what hosts do.
+// read simulates the hosts.
 func read(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
 	results := make([]partition.Result, len(q.Keys))
 	for i, k := range q.Keys {
@@ -95,7 +96,7 @@ func read(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error)
 	return results, nil
 }
 
-// named returns the reason that has a word.
+// named returns the reason of a word.
 func named(word string) reasons.Reason {
 	for _, r := range reasons.All {
 		if r.String() == word {
@@ -105,7 +106,7 @@ func named(word string) reasons.Reason {
 	panic(word)
 }
 
-// before refuses lookups before the service sees them, and notes what becomes of them.
+// before can refuse lookups before they reach the service.
 type before struct {
 	*lookup.Service
 	mu sync.Mutex
@@ -141,17 +142,17 @@ func (b *before) Stream(ctx context.Context, req *lookup.Request, emit func(int,
 	return b.Service.Stream(ctx, req, emit)
 }
 
-// proxy is a proxy behind its listeners.
+// proxy is a proxy with its listeners.
 type proxy struct {
 	url    string
 	rpc    qosproxyv1.QosProxyClient
 	conn   *grpc.ClientConn
 	before *before
-	// results takes those of each lookup.
+	// results receives the results of each lookup.
 	results chan []partition.Result
 }
 
-// start runs a proxy; change, which may be nil, changes what it is made of.
+// start runs a proxy; change, which may be nil, changes its parts.
 func start(t *testing.T, change func(*lookup.Config, *server.Deps)) *proxy {
 	t.Helper()
 	snapshot, err := ring.New(ring.Topology{LocalDC: "dc1",
@@ -215,7 +216,7 @@ func (p *proxy) ask(t *testing.T, method, path, media string, body io.Reader) (i
 	return resp.StatusCode, text
 }
 
-// question is a lookup for both listeners.
+// question is a lookup that can be sent to both listeners.
 type question struct {
 	keyspace, table string
 	keys, columns   []string
@@ -252,14 +253,13 @@ func (q question) proto() *qosproxyv1.BatchGetRequest {
 	return in
 }
 
-// told is what a client is told of a lookup.
+// told is what a client receives for a lookup.
 type told struct {
-	// keys are the words of the keys, empty for those that are answered; nil when the request
-	// was refused.
+	// keys are the reasons of the keys, empty for those that are answered; nil if the request was
+	// refused.
 	keys, texts []string
 	statuses    []string
-	// request is the word of an error of the request, and kind the word of its
-	// ErrorInfo.reason.
+	// request is the reason of an error of the request, and kind its ErrorInfo.reason.
 	request, kind string
 }
 
@@ -279,7 +279,7 @@ func (p *proxy) overHTTP(t *testing.T, q question) told {
 	return out
 }
 
-// word returns a reason of gRPC in the words of HTTP.
+// word returns a gRPC reason as the HTTP API writes it.
 func word(r qosproxyv1.Reason) string {
 	if r == qosproxyv1.Reason_REASON_UNSPECIFIED {
 		return ""
@@ -294,7 +294,7 @@ func (o *told) add(results ...*qosproxyv1.KeyResult) {
 	}
 }
 
-// failed takes the details of an error.
+// failed records the details of an error.
 func (o *told) failed(err error) {
 	for _, d := range status.Convert(err).Details() {
 		switch d := d.(type) {
@@ -315,7 +315,7 @@ func (p *proxy) overGRPC(t *testing.T, q question) (out told) {
 	return out
 }
 
-// overStream asks it by StreamBatchGet.
+// overStream asks the gRPC listener by StreamBatchGet.
 func (p *proxy) overStream(t *testing.T, q question) (out told) {
 	t.Helper()
 	in := q.proto()
@@ -341,10 +341,10 @@ func (p *proxy) overStream(t *testing.T, q question) (out told) {
 	}
 }
 
-// statusOf is the status of a word by the client's enum of statuses.
+// statusOf returns the status of a reason, by the name that clients see.
 func statusOf(word string) string { return partition.StatusOf(named(word)).String() }
 
-// keyReasons are the lookups of which one key is not answered, the last one, by why.
+// keyReasons returns lookups whose last key is not answered, by the reason.
 func keyReasons() map[string]question {
 	one := func(keys ...string) question {
 		return question{keyspace: "ks", table: "items", keys: keys, columns: []string{"price"}}
@@ -355,7 +355,7 @@ func keyReasons() map[string]question {
 	late.timeout = 30 * time.Millisecond
 	away := one("found")
 	away.keyspace = "away"
-	out := map[string]question{"soft_deadline": soft, "deadline": late, "no_replica": away, "answer_full": one("big", "answer_full")} // whichever comes first fits
+	out := map[string]question{"soft_deadline": soft, "deadline": late, "no_replica": away, "answer_full": one("big", "answer_full")} // only one of them fits
 	for _, word := range []string{"read_failure", "tombstones", "too_many_rows", "too_many_bytes", "partition_too_large", "undecodable"} {
 		out[word] = one(word)
 	}
@@ -372,7 +372,8 @@ func TestAKeyTellsWhyItIsNotAnswered(t *testing.T) {
 			for name, over := range map[string]func(*proxy, *testing.T, question) told{
 				"HTTP": (*proxy).overHTTP, "gRPC": (*proxy).overGRPC, "stream": (*proxy).overStream,
 			} {
-				// What the lookup before has given up may be outstanding still, and the host full.
+				// Each lookup has a proxy of its own: keys that the previous lookup gave up may
+				// still be outstanding, and the host full.
 				p := start(t, nil)
 				if why == "undecodable" && name == "HTTP" {
 					q.columns = nil
@@ -403,7 +404,7 @@ func TestAKeyTellsWhyItIsNotAnswered(t *testing.T) {
 func TestAKeyOfFullHostsTellsSo(t *testing.T) {
 	p := start(t, nil)
 	q := question{keyspace: "ks", table: "items", keys: []string{"holds 1", "holds 2"}, columns: []string{"price"}, timeout: 30 * time.Millisecond}
-	p.overGRPC(t, q) // whose keys stay outstanding, as a frozen host would leave them
+	p.overGRPC(t, q) // its keys stay outstanding, as with a frozen host
 	q.keys = []string{"found"}
 	for name, ask := range map[string]func(*testing.T, question) told{"HTTP": p.overHTTP, "gRPC": p.overGRPC, "stream": p.overStream} {
 		got := ask(t, q)
@@ -446,7 +447,7 @@ func TestARefusedLookupTellsWhyOfEachKey(t *testing.T) {
 	}
 }
 
-// requestReasons are the lookups that are refused as a whole, by why.
+// requestReasons returns lookups that are refused as a whole, by the reason.
 func requestReasons() map[string]question {
 	one := func(keyspace, table string, keys ...string) question {
 		return question{keyspace: keyspace, table: table, keys: keys}
@@ -472,7 +473,7 @@ func TestARefusedRequestTellsWhy(t *testing.T) {
 	}
 }
 
-// configured are the refusals that depend on how the proxy is set up, by why.
+// configured returns the configurations for the refusals that depend on one, by the reason.
 func configured(t *testing.T) map[string]func(*lookup.Config, *server.Deps) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	require.NoError(t, os.WriteFile(file, []byte("0123456789abcdef"), 0o600))
@@ -548,7 +549,7 @@ func TestACallerThatHangsUpLeavesItsReason(t *testing.T) {
 	assert.Equal(t, reasons.Cancelled, (<-p.results)[0].Reason)
 }
 
-// elsewhere are the reasons that no test of this package produces, each with the test that does.
+// elsewhere are the reasons that no test of this package produces, with the test that does.
 var elsewhere = map[string]string{
 	"request_timeout": "internal/server: TestARequestThatDoesNotArriveTellsSo",
 	"busy":            "internal/server: TestOneRingAtATimeTellsItsReason",

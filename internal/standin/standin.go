@@ -1,5 +1,5 @@
-// Package standin decides nothing but how a test words its tables. It runs the fake
-// for the tests of clients of this repository.
+// Package standin runs the fake for the tests of this repository's clients. It decides only
+// how a test writes its tables.
 package standin
 
 import (
@@ -19,30 +19,30 @@ import (
 type Table struct {
 	// Name is keyspace.table.
 	Name string
-	// Columns are written as in CQL, "price double"; the first Key of them (0 is 1) are the
-	// partition key, the next Clustering the clustering columns.
+	// Columns are written as in CQL, such as "price double". The first Key of them (0 means
+	// 1) are the partition key, the next Clustering are the clustering columns.
 	Columns         []string
 	Key, Clustering int
 	// Types are the fields of user-defined types by name, written like Columns.
 	Types map[string][]string
-	// Rows are cells as JSON, in the order of Columns.
+	// Rows are the cells of each row as JSON, in the order of Columns.
 	Rows [][]string
-	// Slow is how long the partition of a key takes, the key written as JSON; of
-	// several columns, as an array.
+	// Slow is how long a read of a key takes. The key is written as JSON; if it has several
+	// columns, as an array.
 	Slow map[string]time.Duration
 }
 
-// Timeout is the timeout of every table, MaxKeys its most keys of one lookup.
+// Timeout is the timeout of every table, MaxKeys the largest number of keys in a lookup.
 const (
 	Timeout = 2 * time.Second
 	MaxKeys = 100
 )
 
-// maxRows is the most rows of a key.
+// maxRows is the largest number of rows per key.
 const maxRows = 100
 
-// Serve runs a proxy of the tables until the returned function is called. Of deps
-// it sets the Lookup and the HTTPContext.
+// Serve runs a proxy with the tables until the returned function is called. It sets Lookup
+// and HTTPContext of deps.
 func Serve(ctx context.Context, cfg server.Config, deps server.Deps, tables ...Table) (*server.Server, func(), error) {
 	data, err := fake.Parse(document(tables), "standin.yaml")
 	if err != nil {
@@ -61,7 +61,7 @@ func Serve(ctx context.Context, cfg server.Config, deps server.Deps, tables ...T
 	}, nil
 }
 
-// document words tables as a file of the fake.
+// document returns tables as a file for the fake.
 func document(tables []Table) []byte {
 	var types, out bytes.Buffer
 	for _, t := range tables {
@@ -89,7 +89,7 @@ func document(tables []Table) []byte {
 	return slices.Concat([]byte("types:\n"), types.Bytes(), []byte("tables:\n"), out.Bytes())
 }
 
-// columns words columns as a mapping from name to type.
+// columns returns columns as a YAML mapping from name to type.
 func columns(of []string) string {
 	parts := make([]string, len(of))
 	for i, c := range of {
@@ -99,7 +99,7 @@ func columns(of []string) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// names words the names of columns as a list.
+// names returns the names of columns as a YAML list.
 func names(of []string) string {
 	parts := make([]string, len(of))
 	for i, c := range of {
@@ -109,7 +109,7 @@ func names(of []string) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// text is a JSON string, which is one of YAML.
+// text returns s as a JSON string, which is valid in YAML.
 func text(s string) string {
 	quoted, _ := json.Marshal(s) //nolint:errchkjson // A string has a form.
 	return string(quoted)

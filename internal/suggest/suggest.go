@@ -4,14 +4,13 @@ package suggest
 
 import "strings"
 
-// maxWritten is the longest name that is compared, in bytes: it costs its length times that
-// of all names.
+// maxWritten is the longest mistyped name that is compared, in bytes. The cost is its
+// length times that of all names.
 const maxWritten = 256
 
-// Nearest returns the name that was probably meant: one that is a few typing
-// errors away, or the only one that begins like it; empty when there is none, and
-// for a name that is longer than any.
-// Case does not matter.
+// Nearest returns the name that was probably meant by written: the closest one within a few
+// typing errors, or else the only one that begins with written. It returns an empty string
+// when there is none, or written is longer than 256 bytes. Case does not matter.
 func Nearest(written string, names []string) string {
 	if len(written) > maxWritten {
 		return ""
@@ -36,7 +35,7 @@ func Nearest(written string, names []string) string {
 }
 
 // Hint returns "; did you mean NAME?" for the nearest of the names; empty when there is
-// none. It is appended to an error, so names must be such that the reader may know.
+// none. It is appended to an error, so names must hold only what its reader may know.
 func Hint(written string, names []string) string {
 	if near := Nearest(written, names); near != "" {
 		return "; did you mean " + near + "?"
@@ -44,8 +43,8 @@ func Hint(written string, names []string) string {
 	return ""
 }
 
-// edits is the optimal string alignment distance: how many letters to insert,
-// delete, replace or swap with their neighbour to turn a into b.
+// edits returns the optimal string alignment distance: how many bytes to insert, delete,
+// replace or swap with their neighbour to turn a into b.
 func edits(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

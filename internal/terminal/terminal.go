@@ -1,5 +1,5 @@
-// Package terminal is how texts look on a terminal: which writer is one, how a text is
-// coloured, how wide it is and how it is cut, and the escape sequences of a screen.
+// Package terminal decides how text looks on a terminal: which writer is one, how a text is
+// coloured, how wide it is and where it is cut, and the escape sequences of a screen.
 package terminal
 
 import (
@@ -18,7 +18,8 @@ func Is(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Columns returns how wide a terminal is; otherwise, for another writer, or if it cannot be told.
+// Columns returns the width of the terminal w. When w is no terminal or its width is unknown, it
+// returns the value otherwise.
 func Columns(w io.Writer, otherwise int) int {
 	if f, ok := w.(*os.File); ok {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
@@ -28,7 +29,7 @@ func Columns(w io.Writer, otherwise int) int {
 	return otherwise
 }
 
-// Style is how a text looks: an ANSI escape sequence, empty for a text as it is.
+// Style is how a text looks: an ANSI escape sequence, empty for plain text.
 type Style string
 
 // The styles.
@@ -46,8 +47,8 @@ const (
 	end = "\x1b[0m"
 )
 
-// The escape sequences of a screen of one's own: enter and leave it, without a cursor; go
-// to its beginning; clear the rest of a line, and of the screen.
+// The escape sequences of the alternate screen: enter it and hide the cursor; leave it and show
+// the cursor; go to the top left; clear the rest of a line, and of the screen.
 const (
 	EnterScreen = "\x1b[?1049h\x1b[?25l"
 	LeaveScreen = "\x1b[?25h\x1b[?1049l"
@@ -56,8 +57,8 @@ const (
 	ClearBelow  = "\x1b[J"
 )
 
-// Paint returns a text in a style, and the text as it is unless colour is set. Nothing may
-// be painted twice.
+// Paint returns a text in a style, or unchanged when colour is false. Painted text must not be
+// painted again.
 func Paint(text string, s Style, colour bool) string {
 	if !colour || s == "" || text == "" {
 		return text
@@ -65,7 +66,7 @@ func Paint(text string, s Style, colour bool) string {
 	return string(s) + text + end
 }
 
-// styles finds what Paint adds.
+// styles matches what Paint adds.
 var styles = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // Bare returns a text without what Paint has added.
@@ -74,8 +75,8 @@ func Bare(text string) string { return styles.ReplaceAllString(text, "") }
 // Width is how many columns a text takes, painted or not.
 func Width(text string) int { return uniseg.StringWidth(Bare(text)) }
 
-// Fit cuts a text, painted or not, to a width of at least 1, between what a reader sees as
-// letters. A text that was cut ends with an ellipsis.
+// Fit cuts a text, painted or not, to at most width columns; width must be 1 or more. It cuts
+// between grapheme clusters, and ends a cut text with an ellipsis.
 func Fit(text string, width int) string {
 	if Width(text) <= width {
 		return text

@@ -18,16 +18,16 @@ import (
 	"github.com/qosproxy/qosproxy/internal/tracing"
 )
 
-// drain is a collector that reads what it is sent, and no more: its own work is not
-// that of the proxy.
+// drain is a collector that only reads what it is sent, so that its own work does
+// not count.
 func drain(b *testing.B) {
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	b.Cleanup(s.Close)
 	b.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", s.URL)
 }
 
-// BenchmarkBatchGet is a lookup of 50 keys by gRPC through everything of the proxy
-// but the driver, by the share of lookups that are recorded. The CPU is that of both
+// BenchmarkBatchGet measures a lookup of 50 keys by gRPC through all of the proxy
+// but the driver, by the share of recorded lookups. The CPU time is that of both
 // ends of the call and of sending the traces.
 func BenchmarkBatchGet(b *testing.B) {
 	for _, share := range []string{"off", "0", "0.01", "1"} {
@@ -55,16 +55,16 @@ func BenchmarkBatchGet(b *testing.B) {
 	}
 }
 
-// spent is the CPU time of this process, which others on the machine disturb less
-// than the time that passes.
+// spent returns the CPU time of this process, which other processes disturb less
+// than wall time.
 func spent(b *testing.B) int64 {
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// BenchmarkRecord is what tracing alone does for a lookup of five groups and a
-// hedge: the decision, and the spans when it is recorded.
+// BenchmarkRecord measures tracing alone for a lookup of five groups and a hedge:
+// the decision, and the spans when it is recorded.
 func BenchmarkRecord(b *testing.B) {
 	outcome := recordOfSix()
 	endpoint := tracing.GRPC("/qosproxy.v1.QosProxy/BatchGet")

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// collector is what OTLP is sent to, by gRPC or HTTP.
+// collector receives OTLP by gRPC or HTTP.
 type collector struct {
 	coltracepb.UnimplementedTraceServiceServer
 	mu  sync.Mutex
@@ -32,7 +32,7 @@ func (c *collector) Export(_ context.Context, in *coltracepb.ExportTraceServiceR
 	return &coltracepb.ExportTraceServiceResponse{}, nil
 }
 
-// ServeHTTP takes POST /v1/traces.
+// ServeHTTP serves POST /v1/traces.
 func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	in := &coltracepb.ExportTraceServiceRequest{}
@@ -46,7 +46,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// collect starts a collector and points the environment to it.
+// collect starts a collector and points the environment at it.
 func collect(t testing.TB, protocol string) *collector {
 	t.Helper()
 	c := &collector{}
@@ -68,7 +68,7 @@ func collect(t testing.TB, protocol string) *collector {
 	return c
 }
 
-// bytes are everything that has been received.
+// bytes returns everything that has been received.
 func (c *collector) bytes(t testing.TB) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +122,7 @@ func attributesOf(from []*commonpb.KeyValue) map[string]any {
 	return out
 }
 
-// tree is spans by what they are.
+// tree is spans by their kind.
 type tree struct{ lookup, groups, attempts, coalesced []span }
 
 func sorted(spans []span) (t tree) {

@@ -15,16 +15,16 @@ const (
 )
 
 const (
-	// defaultRatio is the share of the traces that begin here which are recorded. A
-	// proxy that answers thousands of lookups a second has a full picture in one of
-	// a hundred; OpenTelemetry's own default records all.
+	// defaultRatio is the recorded share of the traces that begin here. For a proxy
+	// that answers thousands of lookups a second, one in a hundred gives a full
+	// picture; OpenTelemetry's own default records all.
 	defaultRatio = 0.01
-	// defaultQueue is how many spans wait to be sent, the SDK's default.
+	// defaultQueue is how many spans may wait to be sent, the SDK's default.
 	defaultQueue = 2048
 )
 
-// environment is what the standard variables of OpenTelemetry ask for, as far as it
-// is not the exporter or the SDK that reads them.
+// environment is what the standard variables of OpenTelemetry ask for, except those
+// that only the exporter or the SDK reads.
 type environment struct {
 	on       bool
 	protocol string
@@ -32,8 +32,8 @@ type environment struct {
 	queue    int
 }
 
-// readEnvironment reads the variables, and logs those that make no sense. An empty
-// variable counts as unset, as the specification has it.
+// readEnvironment reads the variables, and logs invalid ones. An empty variable
+// counts as unset, as the specification requires.
 func readEnvironment(log *slog.Logger) environment {
 	env := environment{on: wanted(log)}
 	if !env.on {
@@ -52,14 +52,14 @@ func readEnvironment(log *slog.Logger) environment {
 	return env
 }
 
-// ignored says that a variable has no effect. Its value is not logged: it may have
+// ignored logs that a variable has no effect. It omits the value, which may have
 // been meant for another variable, such as one with credentials.
 func ignored(log *slog.Logger, variable, why string) {
 	log.Warn("an environment variable of OpenTelemetry is ignored", "variable", variable, "reason", why)
 }
 
-// wanted reports whether traces are to be sent: when there is an exporter or an
-// endpoint. The specification would send them to localhost without either.
+// wanted reports whether traces are to be sent: when an exporter or an endpoint is
+// set. The specification would send them to localhost without either.
 func wanted(log *slog.Logger) bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false
@@ -116,8 +116,8 @@ func samplerOf(log *slog.Logger) sampler {
 	return newSampler(parentBased, ratio)
 }
 
-// ratioOf reads the argument of a sampler. It counts without OTEL_TRACES_SAMPLER,
-// too: who sets a share alone means it.
+// ratioOf returns the argument of the sampler. It counts without
+// OTEL_TRACES_SAMPLER, too: whoever sets only a share means it.
 func ratioOf(log *slog.Logger, otherwise float64) float64 {
 	text := os.Getenv("OTEL_TRACES_SAMPLER_ARG")
 	if text == "" {

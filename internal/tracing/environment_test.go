@@ -120,7 +120,7 @@ func TestTraceparentIsReadAsOpenTelemetryDoes(t *testing.T) {
 			valid++
 		}
 		if len(h) == 56 && strings.HasPrefix(h, "00-") && h[55] == '-' {
-			// The library takes it, against the specification: version 00 ends there.
+			// The library accepts it against the specification: version 00 ends there.
 			if got.Valid() {
 				t.Fatalf("%q is longer than version 00 may be", h)
 			}

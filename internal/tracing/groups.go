@@ -13,7 +13,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lookup"
 )
 
-// group is the keys that the plan asked of one host, with every attempt at them.
+// group is the keys that the plan asked of one host, with all attempts for them.
 type group struct {
 	host       string
 	keys       int
@@ -21,10 +21,10 @@ type group struct {
 	start, end time.Duration
 }
 
-// groupsOf finds the groups of a record. A first attempt is that of a group, and
-// hedges and fail-overs belong to the group whose keys they ask. A fail-over without
-// one before it took the place of a host with too much outstanding to be asked, and
-// is the group itself. Attempts of other lookups are returned apart.
+// groupsOf returns the groups of a record. Each first attempt begins a group; hedges
+// and fail-overs belong to the group whose keys they ask. A fail-over without an
+// earlier attempt begins one, too: it replaced a host that had too much outstanding
+// to be asked. Waits for other lookups are returned separately, as coalesced.
 func groupsOf(attempts []lookup.Attempt) (groups []*group, coalesced []*lookup.Attempt) {
 	of := make(map[int]*group)
 	for i := range attempts {
@@ -59,7 +59,7 @@ type spans struct {
 	table  []attribute.KeyValue
 }
 
-// groups records what was sent for a lookup.
+// groups makes the spans of what was sent for a lookup.
 func (l *Lookup) groups(o *Outcome) {
 	keyspace, table := o.Table.Schema.Keyspace, o.Table.Schema.Name
 	s := &spans{Lookup: l, begin: o.Record.Start, target: keyspace + "." + table}
@@ -87,14 +87,14 @@ func (l *Lookup) groups(o *Outcome) {
 
 func (s *spans) at(d time.Duration) trace.SpanEventOption { return trace.WithTimestamp(s.begin.Add(d)) }
 
-// coalesced records the wait for keys that another lookup was reading.
+// coalesced makes the span of a wait for keys that another lookup was reading.
 func (s *spans) coalesced(a *lookup.Attempt) {
 	_, span := s.tracer.tracer.Start(s.ctx, "coalesced "+s.target, s.at(a.Start),
 		trace.WithAttributes(keysKey.Int(len(a.Keys)), outcomeKey.String(string(a.Outcome))))
 	span.End(s.at(a.End))
 }
 
-// describe says of an attempt whom it asked and what became of it.
+// describe sets the host and the outcome of an attempt on its span.
 func describe(span trace.Span, a *lookup.Attempt) {
 	attrs := make([]attribute.KeyValue, 0, 11)
 	host, port := address(a.Host)

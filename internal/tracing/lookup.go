@@ -16,7 +16,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// Endpoint is the call by which lookups come in. Make one for each, once.
+// Endpoint is a method or route that receives lookups. Make one for each, once.
 type Endpoint struct {
 	name  string
 	http  bool
@@ -31,14 +31,14 @@ func GRPC(method string) *Endpoint {
 }
 
 // HTTP returns the endpoint of a route, such as POST /v1/{keyspace}/{table}:batchGet. A
-// path itself never is an attribute: it may hold a key.
+// path itself is never an attribute, since it may hold a key.
 func HTTP(method, route string) *Endpoint {
 	return &Endpoint{name: method + " " + route, http: true, begin: trace.WithAttributes(
 		semconv.HTTPRequestMethodKey.String(method), semconv.HTTPRoute(route))}
 }
 
-// Lookup is the span of a lookup that is recorded. A nil Lookup is of one that is
-// not, and does nothing.
+// Lookup is the span of a recorded lookup. A nil Lookup stands for one that is not
+// recorded, and does nothing.
 type Lookup struct {
 	tracer   *Tracer
 	endpoint *Endpoint
@@ -46,9 +46,9 @@ type Lookup struct {
 	span     trace.Span
 }
 
-// Begin begins the span of a lookup that has come in through an endpoint, nil if it is
-// not to be recorded: then it costs no memory. State returns the tracestate that
-// came with the parent; it is asked only for a lookup that is recorded.
+// Begin begins the span of a lookup that an endpoint has received. It returns nil, and
+// allocates nothing, if the lookup is not recorded. state returns the tracestate that
+// came with p; it is called only for a recorded lookup with a valid parent.
 func (t *Tracer) Begin(p Parent, state func() string, endpoint *Endpoint, start time.Time) *Lookup {
 	if t == nil {
 		return nil
@@ -74,8 +74,8 @@ func (l *Lookup) TraceID() string {
 	return l.span.SpanContext().TraceID().String()
 }
 
-// Traceresponse tells the caller under which trace and span its lookup is recorded,
-// in the form of a traceparent.
+// Traceresponse returns the trace and span of the lookup for its caller, in the form of
+// a traceparent; empty for a nil Lookup.
 func (l *Lookup) Traceresponse() string {
 	if l == nil {
 		return ""
@@ -90,19 +90,19 @@ func (l *Lookup) Traceresponse() string {
 
 // Outcome is how a lookup has ended.
 type Outcome struct {
-	// Table is what was read; nil when the request named nothing that may be.
+	// Table is the table; nil when the request named none that may be read.
 	Table *lookup.Table
-	// Client is who asked, by the name in the configuration.
+	// Client is the caller's name in the configuration.
 	Client string
 	// Keys are the keys asked, duplicates included.
 	Keys int
-	// Code is the outcome as in metrics; Reason says it in one word where Code is an
+	// Code is the outcome as in metrics; Reason is one word for it where Code is an
 	// error.
 	Code   lookup.Code
 	Reason string
 	// Status is the HTTP status, for an endpoint of HTTP.
 	Status int
-	// Failed is set when the proxy has not done what it was rightly asked to.
+	// Failed is set when the proxy could not serve a valid request.
 	Failed bool
 	// Refused is why admission refused the lookup, in one word; empty when it did
 	// not.
@@ -115,8 +115,8 @@ type Outcome struct {
 	End time.Time
 }
 
-// End ends the span with those of the groups and attempts of the lookup. They are
-// made only now, from the record, so that the lookup was not held up by them.
+// End ends the span, and makes those of the groups and attempts of the lookup. It makes
+// them only now, from the record, so that they do not delay the lookup.
 func (l *Lookup) End(o *Outcome) {
 	if l == nil {
 		return
@@ -170,7 +170,7 @@ func grpcCode(code lookup.Code) string {
 	return string(code)
 }
 
-// statusKeys are the attributes that count the keys of each status.
+// statusKeys are the attributes with the number of keys of each status.
 var statusKeys = func() (keys [partition.Failed + 1]attribute.Key) {
 	for _, s := range partition.Statuses {
 		keys[s] = attribute.Key("qosproxy.keys." + strings.ToLower(s.String()))

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics count what becomes of spans.
+// metrics count spans by outcome.
 type metrics struct{ exported, failed, dropped prometheus.Counter }
 
 func newMetrics(to prometheus.Registerer) (*metrics, error) {

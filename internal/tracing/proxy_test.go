@@ -32,7 +32,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/tracing"
 )
 
-// proxy is everything of the proxy but the driver.
+// proxy is all of the proxy but the driver.
 type proxy struct {
 	*server.Server
 	tracer   *tracing.Tracer
@@ -61,21 +61,21 @@ func (l *lines) String() string {
 }
 
 const (
-	// hedgeDelay is such that a hedge, which is hedged itself after four times as
-	// long, is answered before on a machine that is busy.
+	// hedgeDelay is long enough for a hedge to be answered on a busy machine
+	// before it is hedged itself, after four times as long.
 	hedgeDelay = 100 * time.Millisecond
-	// never is one that nothing takes.
+	// never is a hedge delay that is never reached.
 	never = time.Minute
 )
 
-// start starts a proxy over three hosts that all have every key, and that reader
-// answers for.
+// start starts a proxy over three hosts that all have every key; reader answers
+// for them.
 func start(t testing.TB, reader executor.ReaderFunc, admitted *admission.Controller) *proxy {
 	t.Helper()
 	return startHedging(t, reader, admitted, hedgeDelay)
 }
 
-// startHedging is start with another delay of hedges.
+// startHedging is start with another hedge delay.
 func startHedging(t testing.TB, reader executor.ReaderFunc, admitted *admission.Controller, delay time.Duration) *proxy {
 	t.Helper()
 	p := &proxy{registry: prometheus.NewRegistry(), log: &lines{}}
@@ -130,7 +130,7 @@ func startHedging(t testing.TB, reader executor.ReaderFunc, admitted *admission.
 	return p
 }
 
-// flush sends the traces; nothing is recorded any more.
+// flush sends the traces; nothing is recorded afterwards.
 func (p *proxy) flush(t testing.TB) {
 	t.Helper()
 	require.NoError(t, p.tracer.Close(t.Context()))
@@ -146,7 +146,7 @@ func found(_ context.Context, q *executor.SubQuery) ([]partition.Result, error) 
 	return out, nil
 }
 
-// stuckAt returns a reader of which one host never answers.
+// stuckAt returns a reader with one host that never answers.
 func stuckAt(host string) executor.ReaderFunc {
 	return func(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
 		if q.Host.Addr != host {
@@ -158,8 +158,8 @@ func stuckAt(host string) executor.ReaderFunc {
 	}
 }
 
-// firstStuck returns a reader whose first sub-query is never answered, whoever is
-// asked.
+// firstStuck returns a reader whose first sub-query is never answered, at any
+// host.
 func firstStuck() executor.ReaderFunc {
 	var once sync.Once
 	return func(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {

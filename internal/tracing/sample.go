@@ -10,8 +10,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// sampler decides which lookups are recorded. The SDK would decide, too, but only
-// when a span begins, for which it allocates also when the answer is no.
+// sampler decides which lookups are recorded. The SDK could decide, too, but only
+// when a span begins, and it allocates even when the answer is no.
 type sampler struct {
 	// parentBased leaves the decision to the caller where there is one.
 	parentBased bool
@@ -67,8 +67,8 @@ type Parent struct {
 	flags trace.TraceFlags
 }
 
-// ParseParent reads a traceparent of W3C Trace Context. The zero Parent, for none,
-// is also that of a header which is not valid.
+// ParseParent parses a traceparent of W3C Trace Context. It returns the zero
+// Parent for an empty or invalid header.
 func ParseParent(traceparent string) Parent {
 	const version, flags, length = 2, 53, 55
 	h := traceparent
@@ -90,7 +90,7 @@ func ParseParent(traceparent string) Parent {
 	return p
 }
 
-// unhex decodes lower-case hexadecimal digits, and reports whether they were.
+// unhex decodes lower-case hexadecimal digits. It reports whether all were.
 func unhex(dst []byte, digits string) bool {
 	for i := range dst {
 		high, low := nibble(digits[2*i]), nibble(digits[2*i+1])
@@ -112,14 +112,14 @@ func nibble(c byte) byte {
 	return 0xff
 }
 
-// Valid reports whether there is a caller that names its trace.
+// Valid reports whether the caller has named its trace.
 func (p Parent) Valid() bool { return p.trace.IsValid() && p.span.IsValid() }
 
 // Sampled reports whether the caller records its trace.
 func (p Parent) Sampled() bool { return p.Valid() && p.flags.IsSampled() }
 
 // TraceID returns the trace of the caller as 32 hexadecimal digits if the caller
-// records it, so that there is one to look at; empty otherwise.
+// records it, so that it can be looked up; empty otherwise.
 func (p Parent) TraceID() string {
 	if !p.Sampled() {
 		return ""
@@ -127,8 +127,8 @@ func (p Parent) TraceID() string {
 	return p.trace.String()
 }
 
-// context returns a context whose span is that of the caller. A state that breaks
-// the rules is dropped, as the specification asks.
+// context returns a context whose span is that of the caller. An invalid state is
+// dropped, as the specification requires.
 func (p Parent) context(state string) context.Context {
 	cfg := trace.SpanContextConfig{TraceID: p.trace, SpanID: p.span, TraceFlags: p.flags, Remote: true}
 	if strings.TrimSpace(state) != "" {

@@ -20,7 +20,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// tells reports in which form a text is in an export, empty for none.
+// tells returns the form in which a text is in an export, empty for none.
 func tells(export []byte, text string) string {
 	for form, b := range map[string][]byte{
 		"plain":       []byte(text),
@@ -36,7 +36,8 @@ func tells(export []byte, text string) string {
 	return ""
 }
 
-// talkative is a reader whose every word is the keys that it was asked for.
+// talkative is a reader whose errors and results contain the keys that it was
+// asked for.
 type talkative struct {
 	mu   sync.Mutex
 	mood int

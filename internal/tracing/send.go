@@ -13,18 +13,18 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// sender hands spans that have ended to the batches of the SDK, as long as there is
-// room for them: whoever ends a span never waits. It counts itself what waits, for
-// the SDK drops without a word.
+// sender passes ended spans to the batch processor of the SDK while there is room,
+// so that ending a span never waits. It counts the waiting spans itself, because
+// the SDK drops spans silently.
 type sender struct {
 	batches  sdktrace.SpanProcessor
 	exporter sdktrace.SpanExporter
 	metrics  *metrics
 	trouble  *occasional
-	// waiting are the spans that are not sent yet, at most room.
+	// waiting is how many spans are not sent yet, at most room.
 	waiting atomic.Int64
 	room    int64
-	// aborted ends when sending has no more time.
+	// aborted is cancelled when sending has no more time.
 	aborted context.Context
 	abort   context.CancelFunc
 }
@@ -68,11 +68,11 @@ func (s *sender) Shutdown(ctx context.Context) error {
 	return s.batches.Shutdown(ctx)
 }
 
-// exports is the way out of a sender.
+// exports is the exporter of a sender.
 type exports struct{ sender *sender }
 
-// ExportSpans implements sdktrace.SpanExporter. Its errors end here: the SDK would
-// print each.
+// ExportSpans implements sdktrace.SpanExporter. It swallows errors, each of which
+// the SDK would print.
 func (e exports) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -92,13 +92,13 @@ func (e exports) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan)
 // Shutdown implements sdktrace.SpanExporter.
 func (e exports) Shutdown(ctx context.Context) error { return e.sender.exporter.Shutdown(ctx) }
 
-// quiet is for how long nothing more is said of what cannot be sent.
+// quiet is the least time between two messages of an occasional.
 const quiet = time.Minute
 
-// occasional logs the first trouble at once, and what comes within a minute with
-// the first after it.
+// occasional logs at most once a minute: the first error at once, and later ones
+// only as spans in the next message.
 type occasional struct {
-	// say logs one.
+	// say logs err.
 	say func(err error, spans int)
 
 	mu    sync.Mutex
@@ -116,8 +116,8 @@ func (o *occasional) note(err error, spans int) {
 	}
 }
 
-// adopt has the OpenTelemetry library, which knows one logger for the process,
-// write to log and not to stderr as it likes.
+// adopt makes the OpenTelemetry library, which has one logger for the process,
+// write to log instead of stderr.
 func adopt(log *slog.Logger) {
 	trouble := &occasional{say: func(err error, _ int) { log.Warn("OpenTelemetry reports an error", "error", err) }}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { trouble.note(err, 0) }))

@@ -42,7 +42,7 @@ func nobody(t testing.TB) string {
 	return "http://" + l.Addr().String()
 }
 
-// deaf is an address where connections are taken and nothing is answered.
+// deaf is an address where connections are accepted and nothing is answered.
 func deaf(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -68,7 +68,7 @@ func TestACollectorThatIsGoneCostsLookupsNothing(t *testing.T) {
 				}
 				begin := time.Now()
 				closing := p.tracer.Close(t.Context())
-				// Two seconds, and the scheduling of a busy machine.
+				// Two seconds, plus the scheduling of a busy machine.
 				assert.Less(t, time.Since(begin), 30*time.Second)
 				if name == "never answers" {
 					assert.ErrorContains(t, closing, "the collector took none")

@@ -34,8 +34,8 @@ func traceOf(s span) string  { return hex.EncodeToString(s.GetTraceId()) }
 func idOf(s span) string     { return hex.EncodeToString(s.GetSpanId()) }
 func parentOf(s span) string { return hex.EncodeToString(s.GetParentSpanId()) }
 
-// within asserts that a span does not begin before another, nor end after it by
-// more than the answer of the latter took.
+// within asserts that the inner span neither begins before the outer one nor
+// ends after it.
 func within(t *testing.T, inner, outer span) {
 	t.Helper()
 	assert.GreaterOrEqual(t, inner.GetStartTimeUnixNano(), outer.GetStartTimeUnixNano(), inner.GetName())
@@ -146,7 +146,7 @@ func TestAHedgedLookupIsATraceOfLookupGroupAndAttempts(t *testing.T) {
 	}
 }
 
-// attempt is what is known of an attempt at one key.
+// attempt returns the attributes of an attempt at one key.
 func attempt(host, kind, outcome string, hedgeAfter time.Duration) map[string]any {
 	return map[string]any{
 		"db.system.name": "cassandra", "db.namespace": "shop", "db.collection.name": "products", "db.operation.name": "SELECT",
@@ -247,7 +247,7 @@ func TestKeysThatAnotherLookupReadsAreASpan(t *testing.T) {
 		return found(ctx, q)
 	}, nil, never)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", recorded)
-	// That the second waits for the first cannot be seen from here.
+	// Whether the second already waits for the first cannot be seen here.
 	for wait, met := time.Millisecond, false; !met; wait *= 2 {
 		require.Less(t, wait, time.Minute, "the lookups never met")
 		first, second := make(chan struct{}), make(chan struct{})

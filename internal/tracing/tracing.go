@@ -1,6 +1,6 @@
-// Package tracing decides which lookups are recorded as OpenTelemetry traces, and
-// what of them leaves the proxy: never a key. It sends them by OTLP to where the
-// standard environment variables say.
+// Package tracing decides which lookups are recorded as OpenTelemetry traces, and which of
+// their data leaves the proxy: never a key. It sends them by OTLP to where the standard
+// environment variables say.
 package tracing
 
 import (
@@ -25,12 +25,12 @@ const scope = "github.com/qosproxy/qosproxy"
 
 // Config is what a Tracer is given besides the environment.
 type Config struct {
-	// Version is that of this build.
+	// Version is the version of this build.
 	Version string
-	// Registerer gets the count of spans; nil counts for nobody.
+	// Registerer receives the count of spans; nil for none.
 	Registerer prometheus.Registerer
-	// Log is told once in a while that traces cannot be sent, and of variables that
-	// make no sense; nil discards it.
+	// Log receives invalid variables and, at most once a minute, that traces cannot be sent;
+	// nil discards it.
 	Log *slog.Logger
 }
 
@@ -42,14 +42,14 @@ type Tracer struct {
 	sender   *sender
 }
 
-// New returns the Tracer that the environment asks for, nil when it asks for none.
-// See deploy/observability.md for the variables. What makes no sense there is logged and its
-// default used, so that a mistake in it, which may have been made for a whole
-// platform, does not keep the proxy from starting. The error is that of an exporter
-// that cannot be made. It neither connects nor waits.
+// New returns the Tracer that the environment asks for, nil when it asks for none. See
+// deploy/observability.md for the variables. An invalid one is logged and its default used:
+// it may be set for a whole platform, and must not keep the proxy from starting. The error
+// is that of an exporter that cannot be made or of the Registerer. New neither connects nor
+// waits.
 //
-// What the OpenTelemetry library has to say, which is one for the process, goes to
-// Log from then on.
+// From then on the OpenTelemetry library, which has one logger for the process, writes to
+// Log.
 func New(ctx context.Context, cfg Config) (*Tracer, error) {
 	log := cfg.Log
 	if log == nil {
@@ -67,7 +67,7 @@ func New(ctx context.Context, cfg Config) (*Tracer, error) {
 	about, err := resource.New(ctx,
 		resource.WithAttributes(semconv.ServiceName("qosproxy"), semconv.ServiceVersion(cfg.Version)),
 		resource.WithTelemetrySDK(), resource.WithHost(),
-		resource.WithFromEnv(), // last, so that it goes over the others
+		resource.WithFromEnv(), // last, so that it overrides the others
 	)
 	if err != nil {
 		log.Warn("the description of this process in traces is incomplete", "error", err)
@@ -92,8 +92,8 @@ func New(ctx context.Context, cfg Config) (*Tracer, error) {
 	}, nil
 }
 
-// newExporter returns what speaks a protocol; all else it takes from the
-// environment by itself.
+// newExporter returns the exporter of a protocol, which reads its other settings from the
+// environment.
 func newExporter(ctx context.Context, protocol string) (*otlptrace.Exporter, error) {
 	if protocol == protocolGRPC {
 		return otlptracegrpc.New(ctx)
@@ -104,20 +104,20 @@ func newExporter(ctx context.Context, protocol string) (*otlptrace.Exporter, err
 // flushWait is how long Close waits for a collector.
 const flushWait = 2 * time.Second
 
-// Close sends what is still to be sent, and gives up on it after two seconds. What
-// is recorded afterwards is lost. The error says that something has not been sent.
+// Close sends the spans that still wait, and gives up after two seconds. Spans that end
+// later are lost. The error says that some spans were not sent.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	// The time of ctx may have been spent on the lookups; the last traces are those
-	// of the end of the process, and worth a moment of their own.
+	// The lookups may have used up the time of ctx. The last traces show the end of the
+	// process, and get time of their own.
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushWait)
 	defer cancel()
 	stop := context.AfterFunc(flush, t.sender.abort)
 	defer stop()
-	// With the exports aborted this ends soon, and with it the goroutines of the
-	// library: its own way of giving up would leave them behind.
+	// Once the exports are aborted, Shutdown ends soon, and with it the goroutines of the
+	// library. Its own timeout would leave them behind.
 	end, cancelEnd := context.WithTimeout(context.WithoutCancel(ctx), 2*flushWait)
 	defer cancelEnd()
 	if err := t.provider.Shutdown(end); err != nil {
@@ -129,10 +129,10 @@ func (t *Tracer) Close(ctx context.Context) error {
 	return nil
 }
 
-// ids gives a span the trace that its lookup was sampled by.
+// ids gives a root span the trace ID by which its lookup was sampled.
 type ids struct{}
 
-// traceKey is the context key of the trace of a root.
+// traceKey is the context key of the trace ID of a root span.
 type traceKey struct{}
 
 // NewIDs implements sdktrace.IDGenerator.
@@ -164,6 +164,6 @@ const (
 	outcomeKey    = attribute.Key("qosproxy.outcome")
 	hedgeAfterKey = attribute.Key("qosproxy.hedge_after")
 	notHedgedKey  = attribute.Key("qosproxy.not_hedged")
-	// statementKeysKey is of attempts that shared a statement with other lookups.
+	// statementKeysKey is set on attempts that shared a statement with other lookups.
 	statementKeysKey = attribute.Key("qosproxy.statement_keys")
 )

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestExamples runs those of the client, in its own module: so with the oldest gRPC and
-// protobuf that the client takes.
+// TestExamples runs the client's examples in its own module, so with the oldest gRPC
+// and protobuf that the client accepts.
 func TestExamples(t *testing.T) {
 	if testing.Short() && os.Getenv("QOSPROXY_CLIENT_TOOLS") == "" {
 		t.Skip("builds a program")

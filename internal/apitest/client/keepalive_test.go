@@ -16,12 +16,12 @@ import (
 	"github.com/qosproxy/qosproxy/api/qosproxy"
 )
 
-// relay forwards connections to an address until it is muted: those that are open then
-// stay so, and nothing comes through, as where a machine is gone without a word.
-// Later ones are forwarded.
+// relay forwards connections to an address until it is muted. Connections that are open
+// then stay open, but nothing comes through, as if a machine had vanished. Later
+// connections are forwarded.
 type relay struct {
 	to    string
-	muted atomic.Pointer[atomic.Bool] // of the connections of now
+	muted atomic.Pointer[atomic.Bool] // for the current connections
 }
 
 func (r *relay) serve(t *testing.T) string {
@@ -50,7 +50,7 @@ func (r *relay) serve(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// mute makes the connections of now silent.
+// mute silences the current connections.
 func (r *relay) mute() { r.muted.Swap(&atomic.Bool{}).Store(true) }
 
 func pass(to io.Writer, from io.Reader, muted *atomic.Bool) {
@@ -65,8 +65,8 @@ func pass(to io.Writer, from io.Reader, muted *atomic.Bool) {
 	}
 }
 
-// TestAProxyThatIsGoneWithoutAWordIsNoticed holds that pings end a connection that
-// only looks alive, and that the call is made again on another.
+// TestAProxyThatIsGoneWithoutAWordIsNoticed checks that pings end a connection that
+// only looks alive, and that the call is retried on another.
 func TestAProxyThatIsGoneWithoutAWordIsNoticed(t *testing.T) {
 	for name, c := range map[string]struct {
 		keepalive time.Duration
@@ -84,7 +84,7 @@ func TestAProxyThatIsGoneWithoutAWordIsNoticed(t *testing.T) {
 			_, err := client.Get(t.Context(), one)
 			require.NoError(t, err)
 			r.mute()
-			// Twice the ping and its patience.
+			// Twice the interval of pings and their timeout.
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			_, err = client.Get(ctx, one)

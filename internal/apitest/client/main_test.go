@@ -11,7 +11,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/standin"
 )
 
-// address is that of a proxy that runs while the tests do.
+// address is the address of a proxy that runs during the tests.
 var address string
 
 func TestMain(m *testing.M) {

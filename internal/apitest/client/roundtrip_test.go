@@ -66,13 +66,14 @@ type roundTrip struct {
 	check func(t *rapid.T, ask func(value any, cql bool) qosproxy.Result)
 }
 
-// scanned is a row of echo.
+// scanned receives a row of echo.
 type scanned[T any] struct {
 	K T `cql:"k"`
 }
 
-// trip is the roundTrip of a Go type T. A nil value sends what was drawn, a nil
-// equal compares by reflect.DeepEqual, and a nil driver lets gocql decode into a T.
+// trip returns the roundTrip of a Go type T. If value is nil, the drawn T itself is
+// sent; if equal is nil, reflect.DeepEqual compares; if driver is nil, gocql decodes
+// into a T.
 func trip[T any](typ string, gen *rapid.Generator[T], value func(T) any, equal func(a, b T) bool, driver func(qosproxy.Result) (T, error)) roundTrip {
 	if value == nil {
 		value = func(v T) any { return v }
@@ -109,7 +110,7 @@ func trip[T any](typ string, gen *rapid.Generator[T], value func(T) any, equal f
 	}}
 }
 
-// by returns a driver that has gocql decode into a D, which becomes a T.
+// by returns a driver that lets gocql decode into a D and converts the D to a T.
 func by[D, T any](convert func(D) T) func(qosproxy.Result) (T, error) {
 	return func(r qosproxy.Result) (T, error) {
 		rows, err := cql.Scan[scanned[D]](r)
@@ -132,7 +133,7 @@ type pair struct {
 }
 
 var (
-	// Powers of two and their neighbours are where a number takes a byte more.
+	// Numbers near powers of two are where the encoding grows by a byte.
 	bigs = rapid.Custom(func(t *rapid.T) *big.Int {
 		n := new(big.Int).SetBytes(rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "bytes"))
 		if rapid.Bool().Draw(t, "edge") {
@@ -174,7 +175,7 @@ func decimalEqual(a, b qosproxy.Decimal) bool {
 
 func bits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
 
-// anys returns elements as the constructors of collections take them.
+// anys returns elements as the constructors of collections expect them.
 func anys[T any](values []T) []any {
 	out := make([]any, len(values))
 	for i, v := range values {
@@ -183,7 +184,7 @@ func anys[T any](values []T) []any {
 	return out
 }
 
-// sorted are distinct elements in Cassandra's order.
+// sorted draws distinct elements in Cassandra's order.
 func sorted(t *rapid.T) []int64 {
 	s := rapid.SliceOfNDistinct(rapid.Int64(), 1, 8, rapid.ID).Draw(t, "elements")
 	slices.Sort(s)
@@ -259,7 +260,7 @@ func TestValuesRoundTrip(t *testing.T) {
 	}
 }
 
-// Every kind of type has a name for gocql; those that no key can be are read from
+// Every kind of type has a TypeInfo of gocql. Kinds that no key can have are read from
 // shop.others.
 func TestEveryKindHasATypeInfo(t *testing.T) {
 	for number, name := range qosproxyv1.TypeKind_name {

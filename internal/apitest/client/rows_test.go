@@ -9,7 +9,7 @@ import (
 	"github.com/qosproxy/qosproxy/api/qosproxy"
 )
 
-// TestRowsOfAPartition is of keys with clustering values, conditions and order, by Get and by
+// TestRowsOfAPartition tests keys with clustering values, conditions and order, with Get and
 // Stream.
 func TestRowsOfAPartition(t *testing.T) {
 	client := dial(t, address, qosproxy.Options{})

@@ -1,6 +1,6 @@
-// Command coverage computes the share of the statements of each package that its
-// tests run, from the profiles that go test has written. A statement counts when one
-// of the profiles has it. The command fails when a package has less than it must.
+// Command coverage computes the share of the statements of each package that tests
+// run, from profiles that go test has written. A statement counts as run when it is
+// in any profile. The command fails when a package named by -of is below -least.
 //
 //	coverage -least 90 -of executor,hedge -write CONTRIBUTING.md dist/coverage/*.out
 package main
@@ -61,7 +61,7 @@ func run(out io.Writer, least float64, of []string, write string, profiles []str
 	return gate(packages, least, of)
 }
 
-// block is some statements that run together.
+// block is a run of statements that are executed together.
 type block struct {
 	statements int
 	covered    bool
@@ -116,7 +116,7 @@ func sum(blocks map[string]block) []count {
 	return slices.SortedFunc(maps.Values(counts), func(a, b count) int { return cmp.Compare(a.name, b.name) })
 }
 
-// gate fails when a package has less than it must, or is in no profile.
+// gate returns an error when a package in of is below least or in no profile.
 func gate(packages []count, least float64, of []string) error {
 	var low []string
 	for _, name := range of {
@@ -137,7 +137,7 @@ func gate(packages []count, least float64, of []string) error {
 	return nil
 }
 
-// document writes the table of a document anew.
+// document replaces the table in a document.
 func document(name string, packages []count) error {
 	text, err := os.ReadFile(name)
 	if err != nil {

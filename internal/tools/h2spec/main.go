@@ -31,7 +31,7 @@ func main() {
 	c.Insecure = c.TLS
 
 	out, progress := os.Stdout, os.Stdout
-	// The cases print as they go, to standard output alone.
+	// The cases print progress, and only to os.Stdout.
 	if null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
 		progress = null
 	}
@@ -71,7 +71,7 @@ func wasReset(err error) bool {
 		(strings.Contains(text, "connection reset by peer") || strings.Contains(text, "broken pipe"))
 }
 
-// oneLine words what a case expected and what it saw.
+// oneLine says what a case expected and what it saw.
 func oneLine(err error) string {
 	text := err.Error()
 	if e, ok := err.(*spec.TestError); ok {

@@ -1,5 +1,5 @@
-// Command sbom writes the CycloneDX bill of materials of a Go binary. It lists the
-// modules that Go noted in the binary, so it has what is in it and not what might be.
+// Command sbom writes the CycloneDX bill of materials of a Go binary. It lists the modules
+// that Go recorded in the binary, and so only what was built in.
 package main
 
 import (
@@ -53,7 +53,8 @@ func write(w io.Writer, bom *cyclonedx.BOM) error {
 	return cyclonedx.NewBOMEncoder(w, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cyclonedx.SpecVersion1_6)
 }
 
-// bill has neither time nor serial number: the same binary has the same bill.
+// bill returns a bill without time and serial number, so that a binary always has the same
+// one.
 func bill(info *buildinfo.BuildInfo, version string) *cyclonedx.BOM {
 	main := component(cyclonedx.ComponentTypeApplication, info.Main.Path, cmp.Or(version, info.Main.Version))
 	settings := make([]cyclonedx.Property, 0, len(info.Settings))
@@ -77,8 +78,8 @@ func bill(info *buildinfo.BuildInfo, version string) *cyclonedx.BOM {
 	return bom
 }
 
-// used is the module that was built in: the replacement, unless that is a folder of the same
-// sources, as of the module api. A path says nothing to those who look modules up.
+// used returns the module that was built in: the replacement, unless that is a folder of
+// this repository, as for the module api. The path of a folder says nothing to a scanner.
 func used(m *debug.Module) *debug.Module {
 	if m.Replace != nil && !strings.HasPrefix(m.Replace.Path, ".") {
 		return m.Replace
