@@ -1,3 +1,3 @@
-// Package lab is the root of the laboratory: a module of its own with what demonstrates,
-// measures and breaks the product on real clusters, and the tests that need these.
+// Package lab is the root of the lab: a module of its own that demonstrates, measures and breaks
+// the product on real clusters, with the tests that need such clusters.
 package lab

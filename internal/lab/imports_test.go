@@ -20,8 +20,8 @@ const (
 	lab     = product + "internal/lab/"
 )
 
-// allowed is the map of the lab: which packages of the lab and which of the product each
-// package may import. Tests may import any.
+// allowed lists which packages of the lab and of the product each package of the lab may import.
+// Tests may import any.
 var allowed = map[string]struct{ lab, product []string }{
 	"profiles":   {},
 	"report":     {nil, []string{"internal/terminal"}},
@@ -74,8 +74,8 @@ func TestImportsFollowTheMap(t *testing.T) {
 	require.NotZero(t, seen, "go list found no package")
 }
 
-// TestTheLabHasTheVersionsOfTheProduct holds that what runs the product's packages in
-// process, as bench and simulate do, runs them with the modules that the product has.
+// TestTheLabHasTheVersionsOfTheProduct checks that code that runs the product's packages in
+// process, such as bench and simulate, runs them with the module versions of the product.
 func TestTheLabHasTheVersionsOfTheProduct(t *testing.T) {
 	versions := func(file string) (string, map[string]string) {
 		text, err := os.ReadFile(file)

@@ -37,8 +37,8 @@ mix:
   - {keys: 5, columns: [d, seq], limit_per_key: 2}
 `
 
-// testBench loads every target of qoslab bench: each row is right by the
-// profile's own data, and wrong by those of another seed.
+// testBench loads every target of qoslab bench. Each row must be right by the profile's own data,
+// and wrong by those of another seed.
 func testBench(t *testing.T, p *proxy, cluster *devcluster.Cluster, client *cassandra.Client) {
 	profile, err := bench.ParseProfile([]byte(benchProfile))
 	require.NoError(t, err)

@@ -11,9 +11,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/clienttest"
 )
 
-// testClients reads every row of types.wide by the clients in other languages and compares the
-// values with those of the generated client. Rows that Cassandra wrote have what no test thinks
-// of, such as its own order of sets and maps.
+// testClients reads every row of types.wide with the clients in other languages and compares the
+// values with those of the generated client. Rows written by Cassandra have properties that no test
+// thinks of, such as its own order of sets and maps.
 func testClients(t *testing.T, p *proxy, rows int) {
 	in := &qosproxyv1.BatchGetRequest{Keyspace: "types", Table: "wide"}
 	ask := clienttest.Ask{Table: "types.wide", TimeoutMillis: 20_000}

@@ -26,7 +26,7 @@ import (
 const (
 	twiceRate = 25 // lookups per second
 	twiceKeys = 20 // keys per lookup
-	// twiceTimeout is that of a busy machine: half of it is far above the hedge delay.
+	// twiceTimeout suits a busy machine: half of it is far above the hedge delay.
 	twiceTimeout = 2 * time.Second
 )
 
@@ -50,13 +50,13 @@ func TestALostDatacenter(t *testing.T) {
 	failingOver := func(how string) *proxy { return serve(t, cluster, fmt.Sprintf(twiceConfig, twiceTimeout, how)) }
 	p, quorum, off := failingOver("auto"), failingOver("quorum"), failingOver("off")
 	there := serve(t, cluster, "cassandra: {local_dc: dc2}\ntables: [{name: twice.plain, timeout: 1s}]\n")
-	for range 2 { // until code is compiled
+	for range 2 { // so that the nodes compile their code
 		warmTwice(p, off, there)
 	}
 	rest := runTwice(p, 3*time.Second)
 	t.Logf("at rest: %s", rest)
 	require.Zero(t, rest.failed, rest.reasons)
-	// Nodes that are cold on a busy machine are silent at times, which looks like a loss.
+	// Cold nodes on a busy machine are silent at times, which looks like a loss.
 	comesBack(t, p, patience)
 
 	t.Run("frozen", func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestALostDatacenter(t *testing.T) {
 	})
 }
 
-// createTwice creates a table that both datacenters have, with all rows in both.
+// createTwice creates a table that is replicated to both datacenters, with all rows in both.
 func createTwice(t *testing.T, cluster *devcluster.Cluster) {
 	t.Helper()
 	settings := cassandra.Default()
@@ -137,7 +137,7 @@ func twiceRequest() *qosproxyv1.BatchGetRequest {
 	return req
 }
 
-// runTwice loads a proxy for a while, at a fixed rate whatever it answers.
+// runTwice loads a proxy for length, at a fixed rate whatever it answers.
 func runTwice(p *proxy, length time.Duration) *report {
 	r := &report{reasons: map[string]int{}}
 	var lookups sync.WaitGroup
@@ -170,7 +170,7 @@ func quorumAnswered(t *testing.T, p *proxy) bool {
 	return answer.Results[0].Status == "FOUND"
 }
 
-// assertExplained looks for the lost hosts, and who is asked instead, in an explanation.
+// assertExplained checks that an explanation names the lost hosts and who is asked instead.
 func assertExplained(t *testing.T, p *proxy) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -186,7 +186,7 @@ func assertExplained(t *testing.T, p *proxy) {
 	}
 }
 
-// comesBack loads a proxy until nothing is read in dc2 any more.
+// comesBack loads a proxy until nothing is read in dc2 any more, and fails if that takes too long.
 func comesBack(t *testing.T, p *proxy, within time.Duration) {
 	t.Helper()
 	begin := time.Now()
@@ -207,7 +207,7 @@ var (
 	dcFailover = regexp.MustCompile(`(?m)^qosproxy_dc_failover_keys_total\{dc="dc2"\} (\S+)`)
 )
 
-// activeDC is the datacenter that is asked.
+// activeDC returns the datacenter that the proxy asks.
 func (p *proxy) activeDC(t *testing.T) string {
 	t.Helper()
 	_, metrics := p.get(t, "/metrics")
@@ -216,7 +216,7 @@ func (p *proxy) activeDC(t *testing.T) string {
 	return found[0][1]
 }
 
-// failoverKeys is how many keys were read in dc2.
+// failoverKeys returns how many keys were read in dc2.
 func (p *proxy) failoverKeys(t *testing.T) float64 {
 	t.Helper()
 	_, metrics := p.get(t, "/metrics")

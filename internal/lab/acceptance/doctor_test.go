@@ -29,7 +29,7 @@ type doctorReport struct {
 	Counts map[string]int
 }
 
-// faults are the findings that are not ok, as level check: found → mend.
+// faults returns the findings that are not ok, in the form level check: found → mend.
 func (r *doctorReport) faults() []string {
 	faults := []string{}
 	for _, f := range r.Findings {
@@ -40,7 +40,7 @@ func (r *doctorReport) faults() []string {
 	return faults
 }
 
-// examine runs qosproxy doctor and returns its exit code and what it prints.
+// examine runs qosproxy doctor and returns its exit code and output.
 func examine(t *testing.T, binary, yaml string, args ...string) (int, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "qosproxy.yaml")
@@ -55,9 +55,9 @@ func examine(t *testing.T, binary, yaml string, args ...string) (int, string) {
 	return exit.ExitCode(), string(out)
 }
 
-// testDoctor plants faults in a configuration and in tables, and has qosproxy doctor find each.
-// The cluster is of three nodes in datacenter dc1, which refuse NODE_LOCAL and have a dynamic snitch,
-// as Cassandra comes.
+// testDoctor plants faults in a configuration and in tables, and checks that qosproxy doctor finds
+// each. The cluster has three nodes in datacenter dc1, which refuse NODE_LOCAL and have a dynamic
+// snitch, as by default.
 func testDoctor(t *testing.T, binary string, cluster *devcluster.Cluster, client *cassandra.Client) {
 	define(t, client,
 		"CREATE KEYSPACE doctor WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3}",

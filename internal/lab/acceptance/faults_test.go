@@ -30,8 +30,8 @@ const (
 	faultKeys = 50 // keys per lookup
 )
 
-// The lengths of a window under a fault, and of one after it, which is the one before the
-// next: in the long run three times as long.
+// The lengths of a window under a fault, and of the one after it, which is also the one before the
+// next fault: in the long run three times as long.
 var (
 	faultLength = time.Duration(min(scale(10), 30)) * time.Second
 	afterLength = time.Duration(min(scale(6), 18)) * time.Second
@@ -39,15 +39,15 @@ var (
 
 // The promises under a fault.
 const (
-	promisedTail  = 25 * time.Millisecond // p99 above that before; as much as that, if it is more
-	promisedExtra = 0.05                  // sub-queries above those of the plans
+	promisedTail  = 25 * time.Millisecond // increase of p99 over that before, or that itself if it is more
+	promisedExtra = 0.05                  // share of sub-queries beyond those of the plans
 	savedUp       = 20                    // and the hedges of a lookup that 1,000 saved keys allow
 	promisedThaw  = time.Second           // from SIGCONT to an answer
 )
 
-// TestFaults boots three nodes in one rack and breaks them, one at a time, under
-// load through a qosproxy process. The load has no coordinated omission: a lookup
-// is counted from the moment it was due.
+// TestFaults boots three nodes in one rack and breaks them, one at a time, under load through a
+// separate qosproxy process. The load has no coordinated omission: a latency counts from the moment
+// a lookup was due.
 func TestFaults(t *testing.T) {
 	cluster, client := boot(t, devcluster.Config{Nodes: nodes("dc1", 3, 1, 16)})
 	binary := build(t)
@@ -99,9 +99,8 @@ func TestFaults(t *testing.T) {
 		var during *report
 		var load sync.WaitGroup
 		load.Go(func() { during = run(t, settled, d, 10*time.Second) })
-		// Each freeze catches the few lookups that come before the node is
-		// suspect, which now have to wait for the thaw. Every node has its turn,
-		// for one that was just slow is not asked at all.
+		// Each freeze catches the few lookups that begin before the node is suspect, which then wait for
+		// the thaw. The nodes take turns, because one that was just slow is not asked at all.
 		for i := range 6 {
 			n := cluster.Nodes()[i%3]
 			time.Sleep(500 * time.Millisecond)
@@ -150,8 +149,8 @@ func awaitAnswer(t *testing.T, direct *cassandra.Client) {
 // window is a fault under load.
 type window struct {
 	before, during *report
-	after          *report       // nil where it was not looked at
-	thaw           time.Duration // from SIGCONT to an answer; 0 where nothing was frozen
+	after          *report       // nil if it was not measured
+	thaw           time.Duration // from SIGCONT to an answer; 0 if nothing was frozen
 }
 
 // broken returns the promises that a window did not keep.
@@ -163,7 +162,7 @@ func (w window) broken() []string {
 	if w.after != nil && w.after.failed > 0 {
 		broken = append(broken, fmt.Sprintf("%d lookups failed afterwards: %v", w.after.failed, w.after.reasons))
 	}
-	// On a machine that is slow without a fault, a JVM that starts takes more from everybody.
+	// On a machine that is slow even without a fault, a starting JVM takes more from everybody.
 	before := w.before.quantile(0.99)
 	if p99, most := w.during.quantile(0.99), before+max(promisedTail, before); p99 > most {
 		broken = append(broken, fmt.Sprintf("p99 %s, promised %s", p99, most))
@@ -177,9 +176,8 @@ func (w window) broken() []string {
 	return broken
 }
 
-// tries holds windows under a fault against the promises. What is measured also
-// tells what else the machine was doing, which runs the proxy, its load and all
-// nodes: one of three windows has to keep all of them.
+// tries checks the promises in windows under a fault. The machine runs the proxy, its load and all
+// nodes, so other work disturbs the measurement: one window of three has to keep all promises.
 func tries(t *testing.T, measure func() window) {
 	t.Helper()
 	var broken []string
@@ -201,7 +199,7 @@ func tries(t *testing.T, measure func() window) {
 	assert.Empty(t, broken, "promises not kept in the last window")
 }
 
-// report is what a window of load has seen.
+// report is the result of a window of load.
 type report struct {
 	mu         sync.Mutex
 	latencies  []time.Duration
@@ -219,7 +217,7 @@ func (r *report) quantile(q float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// extra is the share of sub-queries beyond those of the plans.
+// extra returns the number of sub-queries beyond those of the plans, relative to the latter.
 func (r *report) extra() float64 {
 	return float64(r.subQueries-r.groups) / float64(max(r.groups, 1))
 }
@@ -231,7 +229,7 @@ func (r *report) String() string {
 		float64(r.groups)/float64(max(len(r.latencies), 1)), r.extra()*100, r.reasons)
 }
 
-// run loads a proxy for a while, at a fixed rate whatever it answers.
+// run loads a proxy for length, at a fixed rate whatever it answers.
 func run(t *testing.T, p *process, d *dataset, length time.Duration) *report {
 	t.Helper()
 	r := &report{reasons: map[string]int{}}
@@ -251,7 +249,7 @@ func run(t *testing.T, p *process, d *dataset, length time.Duration) *report {
 	return r
 }
 
-// lookup does one lookup that was due at a moment.
+// lookup makes a lookup that is due at a moment.
 func (r *report) lookup(client qosproxyv1.QosProxyClient, req *qosproxyv1.BatchGetRequest, due time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -276,8 +274,7 @@ func (r *report) lookup(client qosproxyv1.QosProxyClient, req *qosproxyv1.BatchG
 	}
 }
 
-// warmUp loads until the code of the nodes is compiled, or as good as, and returns what
-// was seen last.
+// warmUp loads the nodes until their code is nearly compiled, and returns the last report.
 func warmUp(t *testing.T, p *process, d *dataset) (last *report) {
 	t.Helper()
 	for range 6 {
@@ -290,11 +287,11 @@ func warmUp(t *testing.T, p *process, d *dataset) (last *report) {
 	return last
 }
 
-// product is the folder of the module that is tested: built there, the proxy has the
-// versions of its own go.mod.
+// product is the folder of the tested module. Built there, the proxy has the versions of its own
+// go.mod.
 const product = "../../.."
 
-// build builds the command.
+// build builds qosproxy and returns its path.
 func build(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "qosproxy")
@@ -313,7 +310,7 @@ type process struct {
 	log   string
 }
 
-// start runs the command over a cluster and waits until it is alive.
+// start runs qosproxy on a cluster and waits until it is alive.
 func start(t *testing.T, binary string, cluster *devcluster.Cluster, more string) *process {
 	t.Helper()
 	dir := t.TempDir()
@@ -346,7 +343,7 @@ tables: [{name: data.plain}]
 	return p
 }
 
-// address finds in the log where a listener is bound.
+// address returns the address of a listener according to the log.
 func (p *process) address(listener string) string {
 	f, err := os.Open(p.log)
 	if err != nil {
@@ -364,15 +361,15 @@ func (p *process) address(listener string) string {
 	return ""
 }
 
-// stop ends the process by SIGTERM, which must be in good order.
+// stop ends the process with SIGTERM and requires that it ends in good order.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, p.cmd.Wait(), "exit 0 after SIGTERM")
 }
 
-// testStartsDown starts the proxy while no node answers: it stays up, says why it
-// is not ready, and becomes ready when the nodes are there.
+// testStartsDown starts the proxy while no node answers. It must stay up, say why it is not ready,
+// and become ready once the nodes answer.
 func testStartsDown(t *testing.T, binary string, cluster *devcluster.Cluster) {
 	for _, n := range cluster.Nodes() {
 		require.NoError(t, n.Kill())

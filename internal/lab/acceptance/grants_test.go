@@ -21,9 +21,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/secret"
 )
 
-// TestGrants holds that the grants of the guide are what the proxy needs: with all of them
-// lookups, qosproxy get and the doctor are content, and without any one of them something is
-// not, as the guide says.
+// TestGrants checks that the grants in the guide are those that the proxy needs. With all of them
+// lookups, qosproxy get and the doctor succeed; without any one of them something fails, as the
+// guide says.
 func TestGrants(t *testing.T) {
 	binary := build(t)
 	cluster, client := boot(t, devcluster.Config{Nodes: []devcluster.NodeConfig{{JVMArgs: []string{"-Dcassandra.enable_nodelocal_queries=true"}}}})
@@ -39,7 +39,7 @@ func TestGrants(t *testing.T) {
 	const password = "a-good-one"
 	require.NoError(t, admin.Exec(t.Context(), strings.ReplaceAll(statements[0], "…", password)))
 	grants := statements[1:]
-	if !devcluster.AtLeast(5, 0) { // which neither has that table nor answers at NODE_LOCAL
+	if !devcluster.AtLeast(5, 0) { // older versions lack that table and NODE_LOCAL
 		grants = append(grants[:2:2], grants[3:]...)
 	}
 	for _, g := range grants {
@@ -67,7 +67,7 @@ func TestGrants(t *testing.T) {
 	})
 	for i, g := range grants {
 		what := strings.TrimSuffix(strings.TrimPrefix(g, "GRANT SELECT ON "), " TO qosproxy")
-		// Each has a role of its own, so that they wait side by side for ownership to be at rest.
+		// Each has its own role, so that all wait in parallel until ownership is at rest.
 		role := fmt.Sprintf("qosproxy_%d", i)
 		as := strings.NewReplacer(" qosproxy", " "+role, "…", password)
 		require.NoError(t, admin.Exec(t.Context(), as.Replace(statements[0])))
@@ -98,8 +98,8 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// demandGrants restarts the only node with passwords and permissions. It boots without, because
-// whoever boots it has no password yet.
+// demandGrants restarts the only node with authentication and authorization. It boots without,
+// because the code that boots it has no password yet.
 func demandGrants(t *testing.T, n *devcluster.Node) {
 	t.Helper()
 	require.NoError(t, n.Stop())
@@ -110,7 +110,7 @@ func demandGrants(t *testing.T, n *devcluster.Node) {
 	require.NoError(t, n.Start(t.Context()))
 }
 
-// superuser connects as the role that Cassandra makes some time after its first start.
+// superuser connects as the default role, which Cassandra creates some time after its first start.
 func superuser(t *testing.T, cluster *devcluster.Cluster) *cassandra.Client {
 	t.Helper()
 	root := cassandra.Default()
@@ -133,7 +133,7 @@ func getWith(t *testing.T, binary string, p *proxy) (string, error) {
 	return string(out), err
 }
 
-// documentedGrants are the statements of the guide to security, the role's first.
+// documentedGrants returns the statements in the guide to security, that of the role first.
 func documentedGrants(t *testing.T) []string {
 	t.Helper()
 	_, block, found := strings.Cut(guide(t), "```sql\n")
@@ -144,8 +144,8 @@ func documentedGrants(t *testing.T) []string {
 	return statements
 }
 
-// grantsGuide are the last words in backticks of the guide's lines of grants: what the doctor
-// says without them.
+// grantsGuide returns, for each line of grants in the guide, the last words in backticks: what the
+// doctor says without the grant.
 func grantsGuide(t *testing.T) map[string]string {
 	t.Helper()
 	said := map[string]string{"shop.products": "may not read shop.products", "shop.features": "may not read shop.features"}
@@ -163,8 +163,8 @@ func guide(t *testing.T) string {
 	return string(text)
 }
 
-// complaints are what the doctor finds about grants and, of other checks, warnings and problems.
-// One node with one replica is no fault here.
+// complaints returns what the doctor finds about grants and, of other checks, its warnings and
+// problems. That there is one node with one replica is no fault here.
 func complaints(t *testing.T, binary, yaml string) []string {
 	t.Helper()
 	_, out := examine(t, binary, yaml, "-o", "json")
@@ -180,7 +180,7 @@ func complaints(t *testing.T, binary, yaml string) []string {
 	return said
 }
 
-// statuses looks up a key that is there and one that is not.
+// statuses looks up a key that exists and one that does not, and returns their statuses.
 func statuses(t *testing.T, p *proxy, table string) []string {
 	t.Helper()
 	_, a, err := p.post(t.Context(), table, `{"keys": ["a", "none"]}`)
@@ -192,7 +192,7 @@ func statuses(t *testing.T, p *proxy, table string) []string {
 	return out
 }
 
-// readsOwnData expects that lookups at NODE_LOCAL are answered by the node's own data, or that
+// readsOwnData checks that lookups at NODE_LOCAL are answered from the node's own data, or that
 // they are not.
 func (p *proxy) readsOwnData(t *testing.T, want bool) {
 	t.Helper()

@@ -23,7 +23,7 @@ type request struct {
 	grpc  *qosproxyv1.BatchGetRequest
 }
 
-// outcome is what a listener answers to a request, in words that both share.
+// outcome is the answer of a listener to a request, in a form that both share.
 type outcome struct {
 	Code    string // of a refused request
 	Field   string
@@ -40,7 +40,7 @@ func randomRequest(r *rand.Rand, d *dataset) *request {
 	for range r.IntN(30) {
 		k := randomKeys(r, d, 1)[0]
 		if q.table == "data.pair" {
-			k = plainKey(r.IntN(pairKeys + pairKeys/5)) // some are not there
+			k = plainKey(r.IntN(pairKeys + pairKeys/5)) // some do not exist
 			b := r.IntN(pairRows + 1)
 			keys = append(keys, oneOf(r, []any{[]any{k, b}, map[string]any{"a": k, "b": b}}))
 			key := textKey(k)
@@ -171,7 +171,7 @@ func (p *proxy) outcomeHTTP(t *testing.T, q *request) outcome {
 	return o
 }
 
-// testBadRequests checks what the HTTP listener says of bad requests.
+// testBadRequests checks the HTTP listener's answers to bad requests.
 func testBadRequests(t *testing.T, p *proxy) {
 	many := `"a"` + strings.Repeat(`,"a"`, 1000)
 	for name, tc := range map[string]struct {

@@ -18,10 +18,11 @@ import (
 	"github.com/qosproxy/qosproxy/internal/cassandra"
 )
 
-// dataset is what createData has written, by rule: the rows follow from the key.
+// dataset describes what createData has written. The rows follow from the key.
 type dataset struct{ keys int }
 
-// value is what a key holds, so that a wrong row is seen without a second read.
+// value returns the value of a key. It follows from the key, so that a wrong row is seen without a
+// second read.
 func value(key string) string {
 	h := fnv.New64a()
 	h.Write([]byte(key))
@@ -30,8 +31,8 @@ func value(key string) string {
 
 func plainKey(i int) string { return fmt.Sprintf("key-%06d", i) }
 
-// Each row that is written costs cold nodes some milliseconds of CPU time, so there are
-// no more than tell a wrong answer from a right one.
+// Writing a row costs cold nodes some milliseconds of CPU time, so there are no more rows than
+// needed to tell a wrong answer from a right one.
 const (
 	plainKeys  = 5000
 	pairKeys   = 100 // first columns, with pairRows second ones each
@@ -87,8 +88,8 @@ func load(t *testing.T, client *cassandra.Client, cql string, n int, row func(i 
 // lookupWorkers is how many random lookups run at once.
 const lookupWorkers = 4
 
-// testRandomLookups does lookups of 1 to 200 keys, repeated and unknown ones among
-// them, through both listeners in turn, and checks every row of every key.
+// testRandomLookups makes lookups of 1 to 200 keys, including repeated and unknown ones, through
+// both listeners in turn, and checks every row of every key.
 func testRandomLookups(t *testing.T, p *proxy, d *dataset, lookups int) {
 	group, ctx := errgroup.WithContext(t.Context())
 	for worker := range lookupWorkers {

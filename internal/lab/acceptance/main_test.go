@@ -39,15 +39,14 @@ var factor = func() int {
 	return s
 }()
 
-// bootTimeout is how long a cluster may take to boot, the first download
-// included.
+// bootTimeout is how long a cluster may take to boot, including the first download.
 const bootTimeout = 10 * time.Minute
 
-// patience is how long a test waits for what is no promise of the proxy's: a machine that
-// runs a cluster and the tests takes its time for it.
+// patience is how long a test waits for what the proxy does not promise to do in time: the machine
+// is busy with a cluster and the tests.
 const patience = time.Minute
 
-// boot starts a cluster that ends with the test, and a session to it.
+// boot starts a cluster and opens a session to it. Both end with the test.
 func boot(t *testing.T, cfg devcluster.Config) (*devcluster.Cluster, *cassandra.Client) {
 	t.Helper()
 	if testing.Short() {
@@ -64,7 +63,7 @@ func boot(t *testing.T, cfg devcluster.Config) (*devcluster.Cluster, *cassandra.
 	return cluster, connect(t, cluster.ContactPoints()...)
 }
 
-// connect opens a session that ends with the test.
+// connect opens a session, which ends with the test.
 func connect(t *testing.T, contactPoints ...string) *cassandra.Client {
 	t.Helper()
 	settings := cassandra.Default()
@@ -107,8 +106,8 @@ func serve(t *testing.T, cluster *devcluster.Cluster, yaml string) *proxy {
 	if cfg.Cassandra.LocalDC.Local() == "" {
 		cfg.Cassandra.LocalDC = config.Datacenters{"dc1"}
 	}
-	// A machine that runs all of the cluster and the tests is slow at times, which is
-	// what admission would refuse lookups for.
+	// A machine that runs a whole cluster and the tests is slow at times, for which admission would
+	// refuse lookups.
 	cfg.Admission.Enabled = false
 	cfg.Listen.GRPC, cfg.Listen.HTTP, cfg.Listen.Admin = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	p := &proxy{App: app.New(cfg, app.Options{Version: "test"})}

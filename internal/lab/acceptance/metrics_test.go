@@ -42,8 +42,8 @@ var contractMetrics = map[string][]string{
 	"process_cpu_seconds_total":                    nil,
 }
 
-// testMetrics scrapes and parses strictly, holds the contract's names against what
-// is there, and asks promtool where it is installed.
+// testMetrics scrapes the metrics and parses them strictly, compares them with the contract, and
+// runs promtool where it is installed.
 func testMetrics(t *testing.T, p *proxy) {
 	code, text := p.get(t, "/metrics")
 	require.Equal(t, 200, code)

@@ -22,7 +22,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
 )
 
-// allowNodeLocal has nodes answer at NODE_LOCAL.
+// allowNodeLocal makes nodes answer at NODE_LOCAL.
 func allowNodeLocal(nodes []devcluster.NodeConfig) []devcluster.NodeConfig {
 	for i := range nodes {
 		nodes[i].JVMArgs = append(nodes[i].JVMArgs, "-Dcassandra.enable_nodelocal_queries=true")
@@ -30,26 +30,26 @@ func allowNodeLocal(nodes []devcluster.NodeConfig) []devcluster.NodeConfig {
 	return nodes
 }
 
-// The keys of the ownership test: the first few are written over and over, the
-// others are new for most of the test.
+// The keys of the ownership test. The first few are written over and over; the others are new for
+// most of the test.
 const (
 	ownedKeys = 10_000
 	ownedHot  = 200
 )
 
-// ownership is a table under reads at NODE_LOCAL and writes at ALL. So a row that is
-// missing, or older than the last write that had ended before the read began, was
-// read from a node that does not own it, or not any more.
+// ownership is a table that is read at NODE_LOCAL and written at ALL. So a row that is missing, or
+// older than the last write that had ended before the read began, was read from a node that does
+// not own it, or no longer owns it.
 //
-// That happens at LOCAL_ONE, too, for a moment in which the coordinator has not
-// heard what others have. Such rows are counted apart: no read went at NODE_LOCAL
-// around their lookup.
+// At LOCAL_ONE that can happen as well, for the moment in which the coordinator has not yet heard
+// what others have. Such rows, around whose lookup no read went at NODE_LOCAL, are counted
+// separately.
 type ownership struct {
 	*proxy
 	writes *cassandra.Client
 	// written is the last version of each key whose write has ended; 0 for none.
 	written [ownedKeys]atomic.Int64
-	// passed is how many reads had gone at NODE_LOCAL a moment ago.
+	// passed is the number of reads at NODE_LOCAL according to the last scrape.
 	passed atomic.Int64
 
 	lookups, keys, missing, stale, atLocalOne, failed, unwritten atomic.Int64
@@ -64,8 +64,8 @@ func createOwned(t *testing.T, client *cassandra.Client) {
 	)
 }
 
-// testOwnershipChanges adds a node and has it leave again while a table is written
-// and read: no row is ever missing or stale at NODE_LOCAL.
+// testOwnershipChanges adds a node and removes it again while a table is written and read. No row
+// may ever be missing or stale at NODE_LOCAL.
 func testOwnershipChanges(t *testing.T, p *proxy, cluster *devcluster.Cluster) {
 	settings := cassandra.Default()
 	settings.ContactPoints, settings.Consistency = cluster.ContactPoints(), "ALL"
@@ -89,14 +89,14 @@ func testOwnershipChanges(t *testing.T, p *proxy, cluster *devcluster.Cluster) {
 	})
 	o.awaitNodeLocal(t)
 	begin := time.Now()
-	// The ring delay, for which a node that joins or leaves says so beforehand, is
-	// 30 s unless a development cluster makes it shorter than a look of the proxy.
+	// The ring delay, for which a node announces that it joins or leaves, is 30 s by default, but in a
+	// development cluster shorter than a look of the proxy.
 	node, err := cluster.AddNode(t.Context(), devcluster.NodeConfig{DC: "dc1", Rack: "rack1", JVMArgs: []string{
 		"-Dcassandra.enable_nodelocal_queries=true", "-Dcassandra.ring_delay_ms=6000",
 	}})
 	require.NoError(t, err)
 	t.Logf("a node joined within %s", time.Since(begin).Round(time.Second))
-	// The nodes that gave rows away still have them, as they were.
+	// Nodes still have the rows that they gave away, as they were.
 	o.awaitNodeLocal(t)
 	time.Sleep(2 * time.Second)
 	begin = time.Now()
@@ -113,7 +113,7 @@ func testOwnershipChanges(t *testing.T, p *proxy, cluster *devcluster.Cluster) {
 	assert.Positive(t, o.nodeLocal("withheld"))
 }
 
-// awaitNodeLocal waits until reads go at NODE_LOCAL.
+// awaitNodeLocal waits until lookups are read at NODE_LOCAL.
 func (o *ownership) awaitNodeLocal(t *testing.T) {
 	t.Helper()
 	before := o.nodeLocal("node_local")
@@ -121,8 +121,7 @@ func (o *ownership) awaitNodeLocal(t *testing.T) {
 		"reads go at NODE_LOCAL")
 }
 
-// nodeLocal returns a count of qosproxy_node_local_reads_total, -1 when it cannot be
-// had.
+// nodeLocal returns a count of qosproxy_node_local_reads_total, or -1 when it is not available.
 func (o *ownership) nodeLocal(outcome string) int64 {
 	resp, err := http.Get(o.admin + "/metrics")
 	if err != nil {
@@ -152,7 +151,7 @@ func ownedKey(r *rand.Rand) int {
 	return r.IntN(ownedKeys)
 }
 
-// write writes the keys of one worker, each version of a key after the one before.
+// write writes the keys of one worker, the versions of each key in order.
 func (o *ownership) write(ctx context.Context, worker int) {
 	r := rand.New(rand.NewPCG(5, uint64(worker)))
 	for version := int64(1); ctx.Err() == nil; version++ {
@@ -180,7 +179,7 @@ func (o *ownership) read(ctx context.Context, r *rand.Rand) {
 		}
 		resp, err := o.grpc.BatchGet(ctx, req)
 		if err != nil {
-			continue // the lookup was not answered, so not wrongly
+			continue // an unanswered lookup is not wrong
 		}
 		o.lookups.Add(1)
 		for i, res := range resp.GetResults() {
@@ -196,7 +195,7 @@ func (o *ownership) read(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// judge returns where a wrong result is counted, nil for one that is right.
+// judge returns the counter for a wrong result, or nil for a right one.
 func (o *ownership) judge(res *qosproxyv1.KeyResult, before int64) *atomic.Int64 {
 	o.keys.Add(1)
 	switch res.GetStatus() {

@@ -15,8 +15,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/cassandra"
 )
 
-// pages reads a lookup in pages of so many rows through both listeners in turn, and returns the
-// rows of each key.
+// pages reads a lookup page by page through both listeners in turn, and returns the rows of each
+// key.
 func (p *proxy) pages(ctx context.Context, q *rowLookup, r *rand.Rand) ([][]string, error) {
 	out := make([][]string, len(q.keys))
 	left, tokens := make([]int, len(q.keys)), []string(nil) // by position in q.keys
@@ -87,17 +87,17 @@ func (p *proxy) page(ctx context.Context, q *rowLookup, r *rand.Rand, tokens []s
 	return rows, next, err
 }
 
-// The partition of fillLog: lines of a day, of which each tenth changes.
+// The partition of fillLog: the lines of a day, of which every tenth changes.
 const (
 	logLines    = 1000
 	logChanging = 10
 )
 
-// logTable is slices.log, in mixed order.
+// logTable creates slices.log, with mixed clustering orders.
 const logTable = `CREATE TABLE slices.log (host text, day int, line int, v text, state text static, PRIMARY KEY (host, day, line))
 	WITH CLUSTERING ORDER BY (day DESC, line ASC)`
 
-// fillLog gives the partition a of slices.log logLines rows a day.
+// fillLog writes logLines rows a day to partition a of slices.log.
 func fillLog(t *testing.T, client *cassandra.Client, days int) {
 	t.Helper()
 	group, ctx := errgroup.WithContext(t.Context())
@@ -113,8 +113,8 @@ func fillLog(t *testing.T, client *cassandra.Client, days int) {
 	execute(t, client, "UPDATE slices.log SET state = 'up' WHERE host = 'a'")
 }
 
-// insertLog writes every step-th line of a day. Its values are bound: nodes keep each text that
-// they prepare.
+// insertLog writes every step-th line of a day. Its values are bound, because nodes keep the text
+// of each prepared statement.
 func insertLog(ctx context.Context, client *cassandra.Client, day, from, to, step int) error {
 	var values []any
 	for line := from; line < to; line += step {
@@ -141,9 +141,9 @@ func changeLog(ctx context.Context, client *cassandra.Client, days int) int {
 	}
 }
 
-// testPagesOfAChangingPartition pages through the partition of fillLog while rows are written
-// and deleted, by two proxies in turn: what is there all the time comes exactly once, nothing
-// comes twice, and no memory is held for the pages before.
+// testPagesOfAChangingPartition pages through the partition of fillLog with two proxies in turn
+// while rows are written and deleted. Rows that exist all the time come exactly once, no row comes
+// twice, and no memory is held for earlier pages.
 func testPagesOfAChangingPartition(t *testing.T, proxies [2]*proxy, client *cassandra.Client, days int) {
 	const size = 1000
 	fillLog(t, client, days)

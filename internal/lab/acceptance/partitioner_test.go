@@ -12,8 +12,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
 )
 
-// TestOtherPartitionersAreRefused holds that a cluster whose tokens the proxy cannot compute is
-// not served: it would ask the wrong nodes.
+// TestOtherPartitionersAreRefused checks that the proxy does not serve a cluster whose tokens it
+// cannot compute: it would ask the wrong nodes.
 func TestOtherPartitionersAreRefused(t *testing.T) {
 	cluster, client := boot(t, devcluster.Config{
 		Nodes: []devcluster.NodeConfig{{NumTokens: 1}},

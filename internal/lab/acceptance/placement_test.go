@@ -20,8 +20,7 @@ import (
 // placementKeys is how many keys of each keyspace are compared.
 const placementKeys = 300
 
-// nodes returns n nodes of a datacenter over the given racks, with that many
-// vnodes.
+// nodes returns n nodes of a datacenter, spread over the racks, with this number of vnodes.
 func nodes(dc string, n, racks, vnodes int) []devcluster.NodeConfig {
 	out := make([]devcluster.NodeConfig, n)
 	for i := range out {
@@ -40,8 +39,8 @@ func TestPlacementIsCassandras(t *testing.T) {
 	comparePlacement(t, cluster, client, "dc1", "dc2")
 }
 
-// comparePlacement creates a keyspace for each strategy and replication factor,
-// and compares the replicas of keys with the server's.
+// comparePlacement creates a keyspace for each strategy and replication factor, and compares the
+// replicas of keys with Cassandra's.
 func comparePlacement(t *testing.T, cluster *devcluster.Cluster, client *cassandra.Client, datacenters ...string) {
 	t.Helper()
 	replications := map[string]string{}
@@ -78,7 +77,7 @@ func comparePlacement(t *testing.T, cluster *devcluster.Cluster, client *cassand
 		require.True(t, ok, "%s: %v", keyspace, snapshot.PlacementError(keyspace))
 		for i, k := range keys {
 			got := addresses(snapshot, placement.Replicas(token(t, k)))
-			if devcluster.AtLeast(6, 0) { // which lists those behind the first in an order of its own
+			if devcluster.AtLeast(6, 0) { // Cassandra 6 lists all but the first in another order
 				assert.Equal(t, want[i][0], got[0], "%s %q", keyspace, k)
 				assert.ElementsMatch(t, want[i], got, "%s %q", keyspace, k)
 				continue

@@ -26,9 +26,9 @@ import (
 // prometheus is a real Prometheus that scrapes a proxy every second.
 type prometheus struct{ url string }
 
-// startPrometheus runs Prometheus with the rules of deploy/prometheus, whose alerts
-// wait for seconds instead of minutes, until the test ends. It skips the test where
-// Prometheus is not installed.
+// startPrometheus runs Prometheus until the test ends, with the rules of deploy/prometheus, in
+// which alerts wait for seconds instead of minutes. It skips the test where Prometheus is not
+// installed.
 func startPrometheus(t *testing.T, target string) *prometheus {
 	t.Helper()
 	binary, err := exec.LookPath("prometheus")
@@ -74,7 +74,7 @@ scrape_configs: [{job_name: qosproxy, static_configs: [{targets: ["%s"]}]}]
 	return p
 }
 
-// query returns the values of an instant query; none while Prometheus is not there.
+// query returns the values of an instant query; none while Prometheus does not answer.
 func (p *prometheus) query(t *testing.T, expr string) []float64 {
 	t.Helper()
 	resp, err := http.Get(p.url + "/api/v1/query?query=" + url.QueryEscape(expr))
@@ -101,8 +101,8 @@ func (p *prometheus) query(t *testing.T, expr string) []float64 {
 	return values
 }
 
-// testPrometheus asks a real Prometheus what the dashboard asks, and has a frozen node
-// fire the alert that is for it.
+// testPrometheus runs the dashboard's queries on a real Prometheus, and checks that a frozen node
+// fires its alert.
 func testPrometheus(t *testing.T, p *process, d *dataset, victim *devcluster.Node) {
 	prom := startPrometheus(t, strings.TrimPrefix(p.admin, "http://"))
 	run(t, p, d, 4*time.Second)

@@ -30,13 +30,13 @@ type rowTable struct {
 	name       string
 	partition  []rowColumn
 	clustering []rowColumn
-	// columns are all columns with their types, static and regular ones among them.
+	// columns has the types of all columns, including static and regular ones.
 	columns map[string]*cqltype.Type
-	// keys are the partitions that have rows.
+	// keys has the partitions with rows.
 	keys [][]string
 }
 
-// rowColumn is a key column and the few values that its rows have.
+// rowColumn is a key column with the few values that its rows have.
 type rowColumn struct {
 	name       string
 	draw       generator
@@ -52,7 +52,7 @@ func (c rowColumn) pick(r *rand.Rand) string {
 	return oneOf(r, c.values)
 }
 
-// rowTableNames are those of createRows, for the configuration.
+// rowTableNames returns the names of the tables of createRows, for the configuration.
 func rowTableNames() []string {
 	names := make([]string, rowTables)
 	for i := range names {
@@ -61,9 +61,8 @@ func rowTableNames() []string {
 	return names
 }
 
-// createRows creates tables of one to three clustering columns, ascending and descending, with
-// and without a static column; together these are of every type that a clustering column may
-// have.
+// createRows creates tables with one to three clustering columns, ascending and descending, with
+// and without a static column. Together they have every type that a clustering column may have.
 func createRows(t *testing.T, client *cassandra.Client) []*rowTable {
 	t.Helper()
 	r := rand.New(rand.NewPCG(21, 22))
@@ -125,7 +124,7 @@ func columnNames(columns []rowColumn) []string {
 	return names
 }
 
-// fill writes some rows of some partitions, and one partition of a static column alone.
+// fill writes some rows to some partitions, and one partition that has only a static column.
 func (table *rowTable) fill(t *testing.T, client *cassandra.Client, r *rand.Rand) {
 	t.Helper()
 	_, static := table.columns["s"]
@@ -160,7 +159,7 @@ func (table *rowTable) fill(t *testing.T, client *cassandra.Client, r *rand.Rand
 	}
 }
 
-// rowLookup is a lookup of rows: JSON values of keys, and conditions on clustering columns.
+// rowLookup is a lookup of rows: keys as JSON values, and conditions on clustering columns.
 type rowLookup struct {
 	table   *rowTable
 	keys    [][]string
@@ -183,8 +182,8 @@ var wireOperators = map[string]qosproxyv1.Operator{
 	"gte": qosproxyv1.Operator_OPERATOR_GREATER_OR_EQUAL, "lt": qosproxyv1.Operator_OPERATOR_LESS, "lte": qosproxyv1.Operator_OPERATOR_LESS_OR_EQUAL,
 }
 
-// randomRowLookup draws prefixes, mixed in one lookup unless it has conditions, slices, orders and
-// limits.
+// randomRowLookup draws key prefixes, conditions, orders and limits. Prefixes of different lengths
+// are mixed unless there are conditions.
 func randomRowLookup(r *rand.Rand, tables []*rowTable) *rowLookup {
 	q := &rowLookup{table: oneOf(r, tables), reverse: r.IntN(3) == 0}
 	if r.IntN(3) == 0 {
@@ -214,8 +213,8 @@ func randomRowLookup(r *rand.Rand, tables []*rowTable) *rowLookup {
 	return q
 }
 
-// drawColumns draws what is asked for: never static columns alone where rows are restricted, which
-// Cassandra refuses.
+// drawColumns draws the columns. It never draws static columns alone where rows are restricted,
+// which Cassandra refuses.
 func (q *rowLookup) drawColumns(r *rand.Rand) {
 	named := func(key []string) bool { return len(key) > len(q.table.partition) }
 	rows := len(q.where) > 0 || slices.ContainsFunc(q.keys, named)
@@ -232,12 +231,12 @@ func (q *rowLookup) drawColumns(r *rand.Rand) {
 	}
 }
 
-// ofRows reports whether some column is asked for that each row has of its own.
+// ofRows reports whether a column is read that is not static.
 func (q *rowLookup) ofRows() bool {
 	return !slices.Equal(q.columns, []string{"s"})
 }
 
-// drawWhere draws conditions on the clustering columns from one on.
+// drawWhere draws conditions on the clustering columns beginning with number from.
 func (q *rowLookup) drawWhere(r *rand.Rand, from int) {
 	for _, c := range q.table.clustering[from:] {
 		switch r.IntN(5) {
@@ -259,7 +258,7 @@ func (q *rowLookup) drawWhere(r *rand.Rand, from int) {
 	}
 }
 
-// cql returns the statement by which Cassandra itself answers one key.
+// cql returns the statement that reads one key from Cassandra.
 func (q *rowLookup) cql(key []string) string {
 	var b strings.Builder
 	columns := "*"
@@ -312,7 +311,7 @@ func (q *rowLookup) want(ctx context.Context, client *cassandra.Client) ([][]str
 	return out, nil
 }
 
-// body returns the lookup as JSON, with keys of one form or the other.
+// body returns the lookup as JSON, with keys in one of the two forms.
 func (q *rowLookup) body(r *rand.Rand) string {
 	var keys []string
 	columns := slices.Concat(q.table.partition, q.table.clustering)
@@ -365,7 +364,7 @@ func (q *rowLookup) whereJSON() string {
 	return "{" + strings.Join(columns, ",") + "}"
 }
 
-// grpc returns the lookup as a message, with values and cells as Cassandra's own bytes.
+// grpc returns the lookup as a gRPC request, with values and cells in CQL's encoding.
 func (q *rowLookup) grpc() (*qosproxyv1.BatchGetRequest, error) {
 	keyspace, name, _ := strings.Cut(q.table.name, ".")
 	req := &qosproxyv1.BatchGetRequest{Keyspace: keyspace, Table: name, Encoding: qosproxyv1.Encoding_ENCODING_CQL, LimitPerKey: int32(q.limit), Columns: q.columns}
@@ -512,8 +511,8 @@ func membersOfRow(row string) (map[string]string, error) {
 	return out, nil
 }
 
-// testRows does random lookups of rows through both listeners in turn, whole and in pages, and
-// compares what comes with Cassandra's own SELECT of each key.
+// testRows makes random lookups of rows through both listeners in turn, whole and in pages, and
+// compares the results with Cassandra's own SELECT of each key.
 func testRows(t *testing.T, p *proxy, client *cassandra.Client, tables []*rowTable, lookups int) {
 	group, ctx := errgroup.WithContext(t.Context())
 	var rows [lookupWorkers]int
@@ -560,8 +559,8 @@ func testRows(t *testing.T, p *proxy, client *cassandra.Client, tables []*rowTab
 	t.Logf("%d lookups with %d rows, all as Cassandra selects them", lookups, total)
 }
 
-// testFunctions compares when cells were written and when they expire with what Cassandra selects,
-// of every column that tells it.
+// testFunctions compares the write times and TTLs of cells with what Cassandra selects, for every
+// column that has them.
 func testFunctions(t *testing.T, p *proxy, client *cassandra.Client, rows int) {
 	execute(t, client, "INSERT INTO data.features (user, feature, v, s) VALUES ('expiring', 1, 'x', 'y') USING TTL 86400 AND TIMESTAMP 1234567")
 	types, _ := typeColumns()

@@ -16,8 +16,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
 )
 
-// testSchemaChanges alters a table under load: lookups of other columns never
-// fail, and new tables and columns appear.
+// testSchemaChanges alters a table under load. Lookups of other columns must never fail, and new
+// tables and columns must appear.
 func testSchemaChanges(t *testing.T, p *proxy, client *cassandra.Client) {
 	ctx, stop := context.WithCancel(t.Context())
 	var lookups atomic.Int64
@@ -71,8 +71,8 @@ func testSchemaChanges(t *testing.T, p *proxy, client *cassandra.Client) {
 	}, patience, 50*time.Millisecond, "the same name with another definition")
 }
 
-// testDeadline freezes every node but one: at the deadline of the client the keys
-// of that node are there, the others timed out.
+// testDeadline freezes every node but one. At the client's deadline the keys of that node are
+// answered, and the others have timed out.
 func testDeadline(t *testing.T, p *proxy, cluster *devcluster.Cluster) {
 	frozen := cluster.Nodes()[1:]
 	for _, n := range frozen {
@@ -91,8 +91,8 @@ func testDeadline(t *testing.T, p *proxy, cluster *devcluster.Cluster) {
 	for i := range keys {
 		keys[i] = fmt.Sprintf("%q", plainKey(i))
 	}
-	// The healthy node may be slow just now, or its dynamic snitch may read a
-	// key at a frozen replica: then no key is found and another lookup is made.
+	// The healthy node may be slow at the moment, or its dynamic snitch may read a key from a frozen
+	// replica. Then no key is found, and another lookup is made.
 	var (
 		code int
 		a    *answer

@@ -27,15 +27,15 @@ const (
 	severalRate  = 5
 	severalBurst = 10
 	burstGap     = 20 * time.Millisecond
-	// severalTimeout is longer than a busy machine takes, so that what is lost was
-	// lost by a failure and not by its slowness.
+	// severalTimeout is longer than a busy machine needs, so that a lookup is lost because of a
+	// failure and not because of slowness.
 	severalTimeout = 3 * time.Second
 	severalKills   = 2
 )
 
-// testSeveralStatements kills one of three nodes under load and starts it again. Sub-queries of
-// keys that share no column are several statements: some of them are answered, and others
-// break with their connections.
+// testSeveralStatements kills one of three nodes under load and starts it again. A sub-query of
+// keys that share no column is several statements: some are answered, and others break with their
+// connections.
 func testSeveralStatements(t *testing.T, cluster *devcluster.Cluster, client *cassandra.Client) {
 	define(t, client,
 		"CREATE KEYSPACE several WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3}",
@@ -67,7 +67,7 @@ func testSeveralStatements(t *testing.T, cluster *devcluster.Cluster, client *ca
 	}
 	time.Sleep(2 * time.Second)
 	victim := cluster.Nodes()[2]
-	// Which sub-queries a node has when it dies is chance.
+	// Which sub-queries a node has when it dies is up to chance.
 	lost := func() [][]string {
 		_, metrics := p.get(t, "/metrics")
 		return regexp.MustCompile(`qosproxy_failovers_total\{reason="(\w+)"\} ([1-9]\d*)`).FindAllStringSubmatch(metrics, -1)

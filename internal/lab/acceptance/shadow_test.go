@@ -51,7 +51,7 @@ type shadowReport struct {
 	Differences []struct{ Table, Key, Kind string }
 }
 
-// shadowed runs qosproxy shadow and returns its exit code and what it prints.
+// shadowed runs qosproxy shadow and returns its exit code and output.
 func shadowed(t *testing.T, binary, config, input string, args ...string) (int, string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, append([]string{"shadow", "--config", config, "--keys", input}, args...)...)
@@ -92,7 +92,8 @@ func (l *liar) BatchGet(ctx context.Context, req *qosproxyv1.BatchGetRequest) (*
 	return resp, nil
 }
 
-// lieOf says how the result of a key is changed, and as what that is reported; empty for not.
+// lieOf returns how the result of a key is changed, and under which name that is reported; empty
+// for no change.
 func lieOf(table string, n int) string {
 	switch {
 	case n%50 != 0:
@@ -107,7 +108,7 @@ func lieOf(table string, n int) string {
 	return "missing_row"
 }
 
-// lie changes a result. Whoever changes it must change one thing alone, or counts are off.
+// lie changes a result. It must change exactly one thing, or the counts are off.
 func lie(table, key string, r *qosproxyv1.KeyResult) {
 	var n int
 	if _, err := fmt.Sscanf(key, "key-%d", &n); err != nil {
@@ -137,7 +138,7 @@ func lie(table, key string, r *qosproxyv1.KeyResult) {
 	}
 }
 
-// planned is an input and what is planted in it.
+// planned is an input file with the lies planted in it.
 type planned struct {
 	file  string
 	keys  int64
@@ -145,7 +146,7 @@ type planned struct {
 	kinds map[string]int64
 }
 
-// plan writes lookups of all three tables, with repeated and unknown keys.
+// plan writes lookups of all three tables, including repeated and unknown keys.
 func plan(t *testing.T, lookups int) planned {
 	t.Helper()
 	p := planned{file: filepath.Join(t.TempDir(), "lookups.jsonl"), kinds: map[string]int64{}}
@@ -190,8 +191,8 @@ func plan(t *testing.T, lookups int) planned {
 	return p
 }
 
-// testShadow has qosproxy shadow compare lookups of all tables of createData: through a proxy
-// that answers right it finds nothing, and through one that lies it finds every lie.
+// testShadow compares lookups of all tables of createData with qosproxy shadow. Through an honest
+// proxy it must find nothing, and through one that lies every lie.
 func testShadow(t *testing.T, binary string, cluster *devcluster.Cluster, client *cassandra.Client) {
 	yaml := "defaults: {timeout: 10s}\nadmission: {enabled: false}\ntables: [{name: data.plain, columns: [id, n, v]}, {name: data.features}, {name: data.pair, consistency: LOCAL_QUORUM}, {name: data.changing}]\n"
 	config := filepath.Join(t.TempDir(), "qosproxy.yaml")
@@ -203,7 +204,7 @@ func testShadow(t *testing.T, binary string, cluster *devcluster.Cluster, client
 	require.NoError(t, err)
 	lying := grpc.NewServer()
 	qosproxyv1.RegisterQosProxyServer(lying, &liar{to: p.grpc})
-	healthpb.RegisterHealthServer(lying, health.NewServer()) // which clients ask
+	healthpb.RegisterHealthServer(lying, health.NewServer()) // clients check the health service
 	go func() { _ = lying.Serve(listener) }()
 	t.Cleanup(lying.Stop)
 
@@ -230,7 +231,7 @@ func testShadow(t *testing.T, binary string, cluster *devcluster.Cluster, client
 		right(t, code, reportOf(t, out))
 	})
 	t.Run("every lie of a proxy is found", func(t *testing.T) {
-		// A lookup that differs waits before it is made again, and has the others wait.
+		// A lookup that differs waits before it is repeated, and holds up the others.
 		code, out := shadowed(t, binary, config, input.file, "-o", "json", "--addr", listener.Addr().String(), "--concurrency", "16")
 		r := reportOf(t, out)
 		assert.Equal(t, 1, code)

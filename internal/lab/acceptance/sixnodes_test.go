@@ -31,8 +31,7 @@ tables:
     consistencies: [LOCAL_QUORUM]
 `
 
-// TestSixNodes boots six nodes with 16 vnodes in three racks and proves there
-// what does not need a fault.
+// TestSixNodes boots six nodes with 16 vnodes in three racks and tests there what needs no fault.
 func TestSixNodes(t *testing.T) {
 	cluster, client := boot(t, devcluster.Config{Nodes: allowNodeLocal(nodes("dc1", 6, 3, 16))})
 	typed := scale(100)

@@ -21,7 +21,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// typeColumns returns the types of a wide table, in a fixed order; column i is
+// typeColumns returns the types of a wide table in a fixed order, and their generators. A column is
 // named after its position.
 func typeColumns() ([]string, map[string]generator) {
 	all := nested()
@@ -59,8 +59,7 @@ func createTypes(t *testing.T, client *cassandra.Client, rows int) {
 	)
 }
 
-// testRowsAreSelectJSON compares every row that the HTTP listener returns with SELECT
-// JSON of it.
+// testRowsAreSelectJSON compares every row that the HTTP listener returns with its SELECT JSON.
 func testRowsAreSelectJSON(t *testing.T, p *proxy, client *cassandra.Client, rows int) {
 	for table, keys := range map[string][]string{
 		"types.wide":   ids(rows),
@@ -109,7 +108,7 @@ func compact(t *testing.T, s string) string {
 	return b.String()
 }
 
-// ofTheVersion leaves out the types that the nodes do not have: vectors came with 5.0.
+// ofTheVersion removes the types that the nodes do not have: vectors came with 5.0.
 func ofTheVersion(types map[string]generator) map[string]generator {
 	if !devcluster.AtLeast(5, 0) {
 		maps.DeleteFunc(types, func(name string, _ generator) bool { return strings.HasPrefix(name, "vector<") })
@@ -117,8 +116,7 @@ func ofTheVersion(types map[string]generator) map[string]generator {
 	return types
 }
 
-// keyTypes are the types whose tokens are compared: every one that a partition
-// key may have, alone and together.
+// keyTypes returns the types whose tokens are compared: all that a partition key may have.
 func keyTypes() map[string]generator {
 	types := maps.Clone(natives)
 	n := natives
@@ -130,8 +128,8 @@ func keyTypes() map[string]generator {
 	return ofTheVersion(types)
 }
 
-// testTokensAreCassandras writes keys of every type as JSON, reads them back as
-// the server's bytes with the server's token, and compares both with ours.
+// testTokensAreCassandras writes keys of every type as JSON, reads them back as bytes with
+// Cassandra's token, and compares both with ours.
 func testTokensAreCassandras(t *testing.T, client *cassandra.Client, keys int) {
 	types := keyTypes()
 	names := slices.Sorted(maps.Keys(types))
@@ -167,8 +165,8 @@ func testTokensAreCassandras(t *testing.T, client *cassandra.Client, keys int) {
 	}
 }
 
-// checkTokens compares the token of each row of a table, and the set of keys
-// with those that were written.
+// checkTokens compares the token of each row of a table with ours, and the set of keys with those
+// written.
 func checkTokens(t *testing.T, client *cassandra.Client, table, name string, written map[string]bool) {
 	t.Helper()
 	cells, err := client.QueryRaw(t.Context(), "SELECT k, token(k) FROM "+table)
@@ -191,8 +189,8 @@ func bigint(cell []byte) int64 {
 	return v
 }
 
-// testCompositeTokens does the same for composite keys with empty components, and
-// for the longest key.
+// testCompositeTokens is testTokensAreCassandras for composite keys with empty components, and for
+// the longest key.
 func testCompositeTokens(t *testing.T, client *cassandra.Client, keys int) {
 	define(t, client, "CREATE TABLE tokens.pair (a blob, b text, c int, PRIMARY KEY ((a, b, c)))",
 		"CREATE TABLE tokens.long (k blob PRIMARY KEY)")

@@ -21,7 +21,7 @@ func quoted(s string) string {
 	return string(b)
 }
 
-// oddTexts are texts that are easily got wrong.
+// oddTexts are texts that are easily mishandled.
 var oddTexts = []string{"a", " ", "\"", "\\", "\n\t\u0001", "é", "日本", "🫖", "</script>", "\u2028", "null", "0", "{}", strings.Repeat("x", 1000)}
 
 func oneOf[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }
@@ -48,7 +48,7 @@ func randomUUID(r *rand.Rand, version byte) string {
 	return quoted(fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]))
 }
 
-// signed draws an integer of so many bits, the limits more often than chance.
+// signed draws an integer with this number of bits, and its limits more often than by chance.
 func signed(bits int) generator {
 	return func(r *rand.Rand) string {
 		least := int64(-1) << (bits - 1)

@@ -11,56 +11,57 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/report"
 )
 
-// Contender is a target of a driver that takes part in a comparison.
+// Contender is one side of a comparison: a target of a driver.
 type Contender struct {
-	// Driver has the target.
+	// Driver opens and measures the target.
 	Driver *Driver
-	// Target is its name, one of Targets.
+	// Target is the name of the target, one of Targets.
 	Target string
-	// Condition tells it apart from others of the same target; may be empty.
+	// Condition distinguishes contenders with the same target; may be empty.
 	Condition string
-	// As is its name in reports; empty for Target. That of a proxy begins with "proxy-".
+	// As is the contender's name in reports; empty for Target. The name of a proxy begins with
+	// "proxy-".
 	As string
 }
 
-// Name is what a contender is called in reports.
+// Name returns the name of a contender in reports.
 func (o *Contender) Name() string { return cmp.Or(o.As, o.Target) }
 
-// Comparison says how contenders are measured. The zero value of SLA is none.
+// Comparison says how contenders are measured. A zero SLA means that there is none.
 type Comparison struct {
-	// Load is how lookups arrive; ignored with Ramp.
+	// Load says how lookups arrive; ignored when Ramp is set.
 	Load Load
 	// Ramp, when not nil, finds the highest rate at which the SLA holds.
 	Ramp *Ramp
-	// Rounds is how often each contender has its turn, at least 1.
+	// Rounds is the number of turns of each contender, at least 1.
 	Rounds int
-	// Warmup is how long each is loaded at most before the first round, and Length
-	// how long a round is (with Ramp: each of its stages).
+	// Warmup is the longest time for which each contender is loaded before the first round. Length is
+	// the duration of a round or, with Ramp, of each stage.
 	Warmup, Length time.Duration
-	// SLA is what a ramp must keep and what lookups are late by.
+	// SLA is what a ramp must keep. Its target is the latency above which a lookup is late.
 	SLA report.SLA
-	// Seed is that of the draws; round n of each makes the same lookups.
+	// Seed is the seed from which lookups are drawn. Round n of each contender makes the same lookups.
 	Seed uint64
-	// MustAnswer ends the comparison, by ErrUnanswered, with the first warm-up or round in which
-	// no lookup of a contender got an answer: there is nothing to compare.
+	// MustAnswer ends the comparison with ErrUnanswered when no lookup of a contender is answered in a
+	// round or a turn of the warm-up; with Ramp, of the warm-up only.
 	MustAnswer bool
-	// Progress is told what is going on; nil tells nobody.
+	// Progress is called when a round, stage or turn begins, and when a round ends; may be nil.
 	Progress func(Progress)
 }
 
-// Progress is what a measurement is doing.
+// Progress describes what a measurement is doing.
 type Progress struct {
 	Contender
 	// Round is counted from 1 to Rounds; 0 is warm-up.
 	Round, Rounds int
-	// Rate is that of a stage of a ramp in lookups per second, else 0.
+	// Rate is the rate of the stage of a ramp, in lookups per second; 0 without a ramp.
 	Rate float64
-	// Done is what the round has shown; nil when it has just begun.
+	// Done is the result of the round; nil when the round has just begun.
 	Done *report.Round
 }
 
-// Compare measures contenders in turns, A B A B, and returns a run for each, in
-// their order. It ends early with the error of ctx, and by MustAnswer.
+// Compare measures contenders in turns, A B A B, and returns a run for each, in their order. It
+// fails when ctx ends, and as MustAnswer says.
 func Compare(ctx context.Context, contenders []Contender, c Comparison) ([]report.Run, error) {
 	if len(contenders) == 0 || c.Rounds < 1 {
 		return nil, errors.New("nothing to measure: name at least one target and one round")
@@ -98,8 +99,8 @@ func Compare(ctx context.Context, contenders []Contender, c Comparison) ([]repor
 // ErrUnanswered means that a contender answered no lookup at all.
 var ErrUnanswered = errors.New("no lookup was answered")
 
-// answered returns an error if a round must have answers and has none. It has the reason that
-// was given most often.
+// answered returns ErrUnanswered, with the most frequent reason, if no lookup of the round was
+// answered and MustAnswer is set.
 func (c *Comparison) answered(r *report.Round) error {
 	if !c.MustAnswer || r.Counts.Lookups == 0 || r.Counts.OK+r.Counts.Partial > 0 {
 		return nil
@@ -113,16 +114,16 @@ func (c *Comparison) answered(r *report.Round) error {
 	return fmt.Errorf("%w of %d: %s", ErrUnanswered, r.Counts.Lookups, reason)
 }
 
-// late is the latency above which a lookup is late; 0 for never.
+// late returns the latency above which a lookup is late; 0 means that none is.
 func (c *Comparison) late() time.Duration {
 	return time.Duration(c.SLA.TargetSeconds * float64(time.Second))
 }
 
-// warm loads the contenders in turns, a stage each, until a turn is no faster than
-// the one before by a twentieth and the nodes' compilers have come to rest, or each
-// was loaded for Warmup. Nodes that have just been booted are many times slower until
-// their code is compiled, which takes the longer the more of them share a machine; so
-// they are left alone after each turn until they have compiled what it called for.
+// warm loads the contenders in turns, each for one stage. It ends when a turn of all is less than a
+// twentieth faster than the one before and the nodes' JIT compilers are nearly idle, or when each
+// contender was loaded for Warmup. Nodes that have just been booted are many times slower until
+// their code is compiled, which takes longer the more nodes share a machine. So they are left alone
+// after each turn until they have compiled.
 func (c *Comparison) warm(ctx context.Context, contenders []Contender, tell func(Progress)) error {
 	stage := min(c.Warmup, warmStage)
 	before := math.Inf(1)
@@ -138,7 +139,7 @@ func (c *Comparison) warm(ctx context.Context, contenders []Contender, tell func
 			if err != nil {
 				return fmt.Errorf("%s, warm-up: %w", one.Name(), err)
 			}
-			latency += math.Log(r.Latency.Mean) // so that the slow ones do not decide alone
+			latency += math.Log(r.Latency.Mean) // so that slow contenders do not dominate
 			all, jit := r.CassandraCPU()
 			cpu, compiling = cpu+all, compiling+jit
 		}
@@ -154,14 +155,13 @@ func (c *Comparison) warm(ctx context.Context, contenders []Contender, tell func
 	return nil
 }
 
-// warmStage is how long a contender is loaded at a time while warming up.
+// warmStage is how long a contender is loaded in one turn of the warm-up.
 const warmStage = 3 * time.Second
 
 // settle is the pause before each stage of a ramp.
 const settle = 500 * time.Millisecond
 
-// warmup is the load before the first round: that of the rounds, or a closed loop
-// where a ramp has yet to find a rate.
+// warmup returns the load of the warm-up: that of the rounds or, with a ramp, a closed loop.
 func (c *Comparison) warmup() Load {
 	if c.Ramp != nil {
 		return Load{Concurrency: 4}
@@ -169,7 +169,7 @@ func (c *Comparison) warmup() Load {
 	return c.Load
 }
 
-// measure measures one round: a stretch of the load, or a climb.
+// measure measures one round: a period of the load, or the best stage of a ramp.
 func (o *Contender) measure(ctx context.Context, c *Comparison, seed uint64, stage func(rate float64)) (report.Round, error) {
 	if c.Ramp == nil {
 		r, err := o.round(ctx, c.Load, c.Length, seed, c.late())
@@ -180,7 +180,7 @@ func (o *Contender) measure(ctx context.Context, c *Comparison, seed uint64, sta
 	}
 	return c.Ramp.climb(c.SLA, func(rate float64) (report.Round, error) {
 		stage(rate)
-		// What a stage that failed has left behind is not the next one's fault.
+		// Let the backlog of a failed stage drain, so that it does not disturb the next one.
 		select {
 		case <-ctx.Done():
 		case <-time.After(settle):

@@ -12,18 +12,18 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// coverTarget reads by the driver alone, as a client would that knows the replicas of its
-// keys: without prices, hedges or retries.
+// coverTarget reads with the driver alone, as a client could that knows the replicas of its keys:
+// without prices, hedges or retries.
 type coverTarget struct {
 	data    *Dataset
 	ring    func() *ring.Ring
 	read    func(ctx context.Context, host string, q *executor.Query, keys []partition.Key) ([]partition.Result, error)
 	queries map[*kind]*executor.Query
-	turn    atomic.Uint32 // which of equal hosts comes first
+	turn    atomic.Uint32 // rotates the choice among hosts with equally many keys
 	close   func()
 }
 
-// newCover returns the target cover; it waits until the ring is known.
+// newCover returns the target cover. It waits until the ring is known.
 func (o *Open) newCover(ctx context.Context) (*coverTarget, error) {
 	cluster, err := cassandra.Open(ctx, o.Cassandra)
 	if err != nil {
@@ -78,16 +78,15 @@ func (t *coverTarget) Do(ctx context.Context, l *Lookup) Outcome {
 	return o
 }
 
-// statement is what one host is asked by one statement: keys by their positions.
+// statement is one statement to one host, for the keys at these positions in the lookup.
 type statement struct {
 	host string
 	keys []int
 }
 
-// cover returns the statements of a lookup: the greedy set cover, which takes the host
-// with the most keys that nobody has yet until all have one. Of hosts with as many each
-// is the first in turns. Keys of one host that differ in another column than the last are
-// statements of their own.
+// cover returns the statements of a lookup, by greedy set cover: it picks the host with the most
+// keys that are not covered yet, until all are. Ties go to the hosts in rotation. The keys of one
+// host go into one statement for each value of the key columns before the last.
 func (t *coverTarget) cover(keys []partition.Key) ([]statement, error) {
 	snapshot := t.ring()
 	placement, ok := snapshot.Placement(t.data.Profile.Keyspace)
@@ -95,7 +94,7 @@ func (t *coverTarget) cover(keys []partition.Key) ([]statement, error) {
 		return nil, fmt.Errorf("the ring has no keyspace %s", t.data.Profile.Keyspace)
 	}
 	hosts := snapshot.Len()
-	holds := make([][]int, hosts) // keys of each host
+	holds := make([][]int, hosts) // by host, the keys that it holds
 	for i, k := range keys {
 		replicas := placement.Local(ring.Token(k.Routing()))
 		if len(replicas) == 0 {
@@ -140,8 +139,8 @@ func (t *coverTarget) cover(keys []partition.Key) ([]statement, error) {
 	return out, nil
 }
 
-// prefixOf returns what tells apart the columns of a key before the last: each component
-// of the routing key has two bytes of length before it and one after it.
+// prefixOf returns the encoded key columns before the last; empty for a key of one column. In the
+// routing key each component has a length of two bytes before it and one byte after it.
 func prefixOf(k partition.Key) string {
 	last := len(k.Components()) - 1
 	if last == 0 {

@@ -19,8 +19,8 @@ import (
 const twoColumns = "name: two\nkeyspace: ks\ntable: t\npartitions: 400\nkey_prefix: {name: tenant, type: text}\nkey: {name: id, type: text}\n" +
 	"columns: [{name: v, type: int}]\nkeys: {distribution: uniform, share_prefix: %t}\nmix: [{keys: 20}]\n"
 
-// sixHosts returns a ring of two hosts in each of three racks, RF 3, so that the two
-// hosts of a rack have everything.
+// sixHosts returns a ring of two hosts in each of three racks, RF 3, so that the two hosts of a
+// rack together have all keys.
 func sixHosts(t *testing.T, keyspace string) *ring.Ring {
 	t.Helper()
 	topology := ring.Topology{LocalDC: "dc1", Keyspaces: map[string]ring.Replication{
@@ -38,8 +38,8 @@ func sixHosts(t *testing.T, keyspace string) *ring.Ring {
 	return r
 }
 
-// coverOver returns the target cover over an honest reader, which notes what each
-// statement asked whom.
+// coverOver returns the target cover over an honest reader, and a function that returns its
+// statements.
 func coverOver(t *testing.T, d *Dataset, l *Lookup, broken string) (*coverTarget, func() []statement) {
 	t.Helper()
 	snapshot := sixHosts(t, d.Profile.Keyspace)

@@ -17,29 +17,28 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// Dataset is the data of a profile: what every partition holds follows from the
-// seed, so that whoever knows profile and seed can tell a right row from a wrong
-// one. It is safe for concurrent use.
+// Dataset is the data of a profile. Every value follows from the profile and the seed, so a reader
+// that knows both can check each row. A Dataset is safe for concurrent use.
 type Dataset struct {
-	// Profile is what the data were made from.
+	// Profile describes the table and its data.
 	Profile *Profile
-	// Seed is where every value comes from.
+	// Seed determines every value outside of the partition key.
 	Seed uint64
 
 	noise   []byte
-	columns []Column // those that lookups may ask for
+	columns []Column // the columns that lookups may ask for
 	keys    []key
 }
 
-// key is a partition key in the form each target sends it in.
+// key is a partition key, encoded for each kind of target.
 type key struct {
 	cql   partition.Key
 	proto *qosproxyv1.Key
 	json  []byte
 }
 
-// NewDataset returns the data of a profile. Its keys, and half as many that are
-// never written, are made at once.
+// NewDataset returns the data of a profile. It encodes all keys in advance, and half as many that
+// are never written.
 func NewDataset(p *Profile, seed uint64) (*Dataset, error) {
 	d := &Dataset{Profile: p, Seed: seed, noise: newNoise(seed), columns: p.readable()}
 	d.keys = make([]key, p.Partitions+p.Partitions/2+1)
@@ -64,12 +63,11 @@ func NewDataset(p *Profile, seed uint64) (*Dataset, error) {
 	return d, nil
 }
 
-// prefixes is how many values the first column of a key of two has.
+// prefixes is the number of values of the first column in a key of two columns.
 const prefixes = 16
 
-// keyCells returns the components of the partition key of partition i. They do not
-// depend on the seed, so that data of another seed are the same partitions with other
-// rows.
+// keyCells returns the components of the partition key of partition i. They do not depend on the
+// seed: data of another seed have the same partitions with other rows.
 func (d *Dataset) keyCells(i int) [][]byte {
 	id := d.keyCell(&d.Profile.Key, i)
 	if d.Profile.KeyPrefix == nil {
@@ -86,8 +84,8 @@ func (d *Dataset) keyCell(c *Column, i int) []byte {
 	return c.appendCell(nil, d.noise, mix(uint64(i)))
 }
 
-// protoKey returns the key of a row of partition i, or of all its rows, as a request over gRPC has
-// it.
+// protoKey returns the key for a gRPC request: of one row of partition i, or with noRow of the
+// whole partition.
 func (d *Dataset) protoKey(i, row int) *qosproxyv1.Key {
 	k := d.keys[i].proto
 	if row == noRow {
@@ -97,7 +95,7 @@ func (d *Dataset) protoKey(i, row int) *qosproxyv1.Key {
 	return &qosproxyv1.Key{Components: append(slices.Clip(k.GetComponents()), value)}
 }
 
-// keyNames are the names of the columns of the partition key, with a separator.
+// keyNames returns the names of the partition key's columns, joined by the separator.
 func (p *Profile) keyNames(separator string) string {
 	var names []string
 	for _, c := range p.keyColumns() {
@@ -106,8 +104,8 @@ func (p *Profile) keyNames(separator string) string {
 	return strings.Join(names, separator)
 }
 
-// cell returns the cell of partition i, row r and column c of d.columns. It may
-// use room and must not be modified.
+// cell returns the cell of partition i, row r and column c of d.columns. The result may be backed
+// by room or by the shared noise, and must not be modified.
 func (d *Dataset) cell(room []byte, i, r, c int) []byte {
 	column := &d.columns[c]
 	if d.Profile.Clustering != nil && c == 0 {
@@ -123,7 +121,7 @@ func (d *Dataset) cell(room []byte, i, r, c int) []byte {
 	return column.appendCell(room, d.noise, number)
 }
 
-// rows returns how many rows of partition i a lookup with that limit gets.
+// rows returns how many rows of partition i a lookup with this limit must return; 0 is no limit.
 func (d *Dataset) rows(i, limit int) int {
 	switch {
 	case i >= d.Profile.Partitions:
@@ -135,9 +133,9 @@ func (d *Dataset) rows(i, limit int) int {
 	}
 }
 
-// verify holds the rows that came for one key against what was written. equal
-// reports whether the cell of a row and of a column of the lookup is the one
-// given.
+// verify compares the rows returned for key k of a lookup with what was written and counts
+// differences in o. equal reports whether the returned cell in a row and column of the lookup
+// equals cell.
 func (d *Dataset) verify(o *Outcome, l *Lookup, k, rows int, equal func(row, column int, cell []byte) bool) {
 	want, first := d.rows(l.Keys[k], l.kind.Limit), 0
 	if l.row != noRow {
@@ -163,13 +161,13 @@ func (d *Dataset) verify(o *Outcome, l *Lookup, k, rows int, equal func(row, col
 	}
 }
 
-// equalRaw compares cells that came as CQL bytes.
+// equalRaw returns an equal function for verify that compares cells in CQL's encoding.
 func equalRaw(rows []partition.Row) func(int, int, []byte) bool {
 	return func(r, c int, cell []byte) bool { return bytes.Equal(rows[r][c], cell) }
 }
 
-// Create creates keyspace and table with the given replication, such as
-// "{'class': 'NetworkTopologyStrategy', 'dc1': 3}". What is there already stays.
+// Create creates keyspace and table with the given replication, such as "{'class':
+// 'NetworkTopologyStrategy', 'dc1': 3}". If they exist, they stay as they are.
 func (d *Dataset) Create(ctx context.Context, client *cassandra.Client, replication string) error {
 	p := d.Profile
 	if err := client.Exec(ctx, "CREATE KEYSPACE IF NOT EXISTS "+p.Keyspace+" WITH replication = "+replication); err != nil {
@@ -197,8 +195,7 @@ func (d *Dataset) Create(ctx context.Context, client *cassandra.Client, replicat
 // loadWriters is how many rows are written at the same time.
 const loadWriters = 64
 
-// Load writes all rows. It tells progress, which may be nil, how many of them are
-// written.
+// Load writes all rows. It reports to progress, which may be nil, how many of them are written.
 func (d *Dataset) Load(ctx context.Context, client *cassandra.Client, progress func(done, all int)) error {
 	p := d.Profile
 	if progress == nil {
@@ -210,7 +207,7 @@ func (d *Dataset) Load(ctx context.Context, client *cassandra.Client, progress f
 	return nil
 }
 
-// insert is the statement that writes a row.
+// insert returns the statement that writes a row.
 func (d *Dataset) insert() string {
 	p := d.Profile
 	names := []string{p.keyNames(", ")}
@@ -221,9 +218,9 @@ func (d *Dataset) insert() string {
 	return fmt.Sprintf("INSERT INTO %s.%s (%s) VALUES (%s)", p.Keyspace, p.Table, strings.Join(names, ", "), marks)
 }
 
-// Differ writes a share of the partitions, 0 to 1, once more at each of the hosts alone, which
-// must allow NODE_LOCAL: the values are the same, but each host has a write time of its own.
-// It fails as Load does.
+// Differ writes a share of the rows, from 0 to 1, once more to each of the hosts alone, at
+// NODE_LOCAL, which the hosts must allow. The values stay the same, but each host has its own write
+// time. Differ returns the first error.
 func (d *Dataset) Differ(ctx context.Context, client *cassandra.Client, hosts []string, share float64) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(loadWriters)
@@ -263,7 +260,7 @@ func (d *Dataset) all(progress func(done, all int)) iter.Seq[[]any] {
 	}
 }
 
-// keyValues returns the partition key of partition i as the driver takes it.
+// keyValues returns the partition key of partition i as Go values for the driver.
 func (d *Dataset) keyValues(i int) []any {
 	var values []any
 	for c, cell := range d.keyCells(i) {
@@ -272,8 +269,8 @@ func (d *Dataset) keyValues(i int) []any {
 	return values
 }
 
-// Loaded says whether the data are there as far as a few partitions tell; the
-// error says what to do when they are not.
+// Loaded returns an error if the data are missing or differ, judged by three partitions. The error
+// says what to do.
 func (d *Dataset) Loaded(ctx context.Context, client *cassandra.Client) error {
 	p := d.Profile
 	hint := errors.New("write the data first: qoslab bench load, with the same profile and seed")
@@ -290,5 +287,5 @@ func (d *Dataset) Loaded(ctx context.Context, client *cassandra.Client) error {
 	return nil
 }
 
-// Routing returns the bytes whose hash is the token of partition i.
+// Routing returns the routing key of partition i, whose hash is its token.
 func (d *Dataset) Routing(i int) []byte { return d.keys[i].cql.Routing() }

@@ -57,7 +57,7 @@ func TestVerifyTellsRightFromWrong(t *testing.T) {
 	rows = rowsOf(other, l, 0)
 	assert.Equal(t, Outcome{Wrong: len(rows)}, check(rows), "the rows of another seed")
 
-	// By full primary key a row is held against itself.
+	// By full primary key a row is compared with itself.
 	one := &Lookup{Keys: l.Keys, row: 1, kind: l.kind}
 	rows = rowsOf(d, l, 0)
 	ofRow := func(row int) Outcome {

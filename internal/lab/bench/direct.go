@@ -17,7 +17,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// plainTarget reads by the driver alone.
+// plainTarget reads with the driver alone.
 type plainTarget struct {
 	data    *Dataset
 	driver  *cassandra.Baseline
@@ -26,10 +26,10 @@ type plainTarget struct {
 	perKey  bool
 }
 
-// speculativeDelay is that of the target single-speculative.
+// speculativeDelay is when single-speculative asks again.
 const speculativeDelay = 15 * time.Millisecond
 
-// newPlain returns one of the targets in, in-unpaged, single, single-speculative.
+// newPlain returns the target in, in-unpaged, single or single-speculative.
 func (o *Open) newPlain(ctx context.Context, name string) (*plainTarget, error) {
 	cfg := cassandra.BaselineConfig{Config: o.Cassandra, OnlyContactPoints: o.OnlyContactPoints}
 	switch name {
@@ -49,7 +49,7 @@ func (o *Open) newPlain(ctx context.Context, name string) (*plainTarget, error) 
 	return t, nil
 }
 
-// queries returns what the driver's targets read for each kind of lookup.
+// queries returns the query of the driver's targets for each kind of lookup.
 func (o *Open) queries() map[*kind]*executor.Query {
 	table, queries := o.Data.table(), map[*kind]*executor.Query{}
 	for _, k := range o.kinds {
@@ -114,7 +114,7 @@ func (d *Dataset) cqlKeys(l *Lookup) []partition.Key {
 	return keys
 }
 
-// verifyAll holds results against what was written.
+// verifyAll compares the results of a lookup with what was written and counts them in o.
 func (d *Dataset) verifyAll(o *Outcome, l *Lookup, results []partition.Result) {
 	for i := range results {
 		r := &results[i]
@@ -127,7 +127,7 @@ func (d *Dataset) verifyAll(o *Outcome, l *Lookup, results []partition.Result) {
 	}
 }
 
-// groupedTarget runs what is between the doors of a proxy and its driver.
+// groupedTarget runs the proxy's lookup path in this process, without listeners.
 type groupedTarget struct {
 	data     *Dataset
 	cluster  *cassandra.Cluster
@@ -139,7 +139,7 @@ type groupedTarget struct {
 // defaultRowsPerKey is the proxy's default of max_rows_per_key.
 const defaultRowsPerKey = 1000
 
-// newGrouped returns the target grouped; it waits until ring and schema are known.
+// newGrouped returns the target grouped. It waits until ring and schema are known.
 func (o *Open) newGrouped(ctx context.Context) (*groupedTarget, error) {
 	cluster, err := cassandra.Open(ctx, o.Cassandra)
 	if err != nil {

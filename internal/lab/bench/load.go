@@ -14,14 +14,13 @@ import (
 
 // Load says how lookups arrive. Exactly one of Rate and Concurrency is above 0.
 type Load struct {
-	// Rate is that of an open loop in lookups per second: arrivals are a Poisson
-	// process that does not wait for answers, and latency counts from the moment a
-	// lookup was due.
+	// Rate, in lookups per second, makes an open loop: arrivals are a Poisson process that does not
+	// wait for answers, and latency counts from the moment a lookup was due.
 	Rate float64
-	// Concurrency is the number of callers of a closed loop, each of which makes its
-	// next lookup when it has the answer to its last.
+	// Concurrency is the number of callers of a closed loop. Each makes its next lookup when the
+	// previous one has been answered.
 	Concurrency int
-	// Until ends the load early when it is closed; nil never does.
+	// Until ends the load early when it is closed; nil for never.
 	Until <-chan struct{}
 }
 
@@ -35,12 +34,11 @@ func (l *Load) over() bool {
 	}
 }
 
-// maxInFlight is the most lookups of an open loop under way. What would exceed it
-// is counted as failed and not sent: the target has been lost long before.
+// maxInFlight is the largest number of lookups in-flight in an open loop. A lookup beyond it counts
+// as failed and is not sent: by then the target has fallen hopelessly behind.
 const maxInFlight = 4096
 
-// The range of latencies that are told apart, in microseconds, and to how many
-// digits.
+// The range of the histogram of latencies, in microseconds, and its significant decimal digits.
 const (
 	leastMicros  = 1
 	mostMicros   = 120_000_000
@@ -57,21 +55,21 @@ type tally struct {
 	latencies *hdrhistogram.Histogram
 	counts    report.Counts
 	sent      sums
-	late      time.Duration // above it a lookup is late; 0 for never
+	late      time.Duration // latency above which a lookup is late; 0 for never
 }
 
 func newTally(late time.Duration) *tally {
 	return &tally{begin: time.Now(), latencies: hdrhistogram.New(leastMicros, mostMicros, latencyExact), late: late, counts: report.Counts{Errors: map[string]int64{}}}
 }
 
-// mostErrors is how many different texts of errors are kept, and mostBad of how many lookups that
-// are not good it is kept when they ended.
+// mostErrors is how many different error texts a round keeps. mostBad is for how many lookups that
+// were not right or not in time it keeps the moment when they ended.
 const (
 	mostErrors = 10
 	mostBad    = 20
 )
 
-// add counts a lookup of so many keys that took so long.
+// add counts the outcome of a lookup with its number of keys and its latency.
 func (t *tally) add(o *Outcome, keys int, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,11 +113,10 @@ func (t *tally) add(o *Outcome, keys int, took time.Duration) {
 	}
 }
 
-// errOverrun is the error of a lookup that was not sent.
+// errOverrun is the error of a lookup that was not sent because of maxInFlight.
 var errOverrun = errors.New("not sent: too many lookups are under way")
 
-// drive loads a target for a while and returns when the last answer is there. The
-// time it returns is that of the arrivals.
+// drive loads a target for length. It returns the time from its beginning to the last answer.
 func drive(ctx context.Context, target Target, load Load, w *workload, length, timeout time.Duration, t *tally) time.Duration {
 	one := func(l *Lookup, due time.Time) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -188,7 +185,7 @@ func openLoop(ctx context.Context, load Load, w *workload, begin time.Time, leng
 	}
 }
 
-// round loads a contender for a while and measures it.
+// round loads a contender for length and measures it.
 func (o *Contender) round(ctx context.Context, load Load, length time.Duration, seed uint64, late time.Duration) (report.Round, error) {
 	d := o.Driver
 	target, err := d.Target(ctx, o.Target)
@@ -214,7 +211,7 @@ func (o *Contender) round(ctx context.Context, load Load, length time.Duration, 
 	return r, ctx.Err()
 }
 
-// keysPerLookup is the mean over the mix, rounded.
+// keysPerLookup returns the mean number of keys of the mix, weighted and rounded.
 func (o *Open) keysPerLookup() int {
 	keys, weight := 0, 0
 	for _, k := range o.kinds {
@@ -224,7 +221,7 @@ func (o *Open) keysPerLookup() int {
 	return (keys + weight/2) / weight
 }
 
-// latency returns a distribution in the form of a report.
+// latency converts a histogram into the form of a report.
 func latency(h *hdrhistogram.Histogram) report.Latency {
 	seconds := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1e6 }
 	l := report.Latency{
@@ -241,5 +238,5 @@ func latency(h *hdrhistogram.Histogram) report.Latency {
 	return l
 }
 
-// curve are the points at which a distribution is drawn.
+// curve lists the quantiles at which a distribution is drawn.
 var curve = []float64{0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.9975, 0.999, 0.9995, 0.9999, 1}

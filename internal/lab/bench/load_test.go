@@ -14,7 +14,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/report"
 )
 
-// scripted is a target that answers as a test says.
+// scripted is a target whose answers a test scripts.
 type scripted struct {
 	mu sync.Mutex
 	do func(ctx context.Context, l *Lookup) Outcome
@@ -46,8 +46,8 @@ func after(d time.Duration) func(context.Context, *Lookup) Outcome {
 	}
 }
 
-// A target that stalls for a second makes all wait that would have arrived in it.
-// Were latency counted from when a lookup was sent, one would have waited.
+// A target that stalls for a second delays all lookups that would have arrived meanwhile. If
+// latency counted from when a lookup was sent, only one would have waited.
 func TestOpenLoopDoesNotOmitWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -113,7 +113,7 @@ func TestOutcomesAreCountedApart(t *testing.T) {
 	assert.Equal(t, sums{subQueries: 4, hedges: 1, failovers: 1}, count.sent)
 }
 
-// limited answers in 1 ms up to a rate, and ever later above it.
+// limited answers in 1 ms up to a rate, and more and more slowly above it.
 func limited(capacity float64) func(float64) (report.Round, error) {
 	return func(rate float64) (report.Round, error) {
 		r := report.Round{OfferedRate: rate, Counts: report.Counts{Lookups: 1000, OK: 1000}}

@@ -15,31 +15,30 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/report"
 )
 
-// Meter reads what Cassandra, the proxy and this process have spent.
+// Meter reads the CPU time and allocations of Cassandra, the proxy and this process.
 type Meter struct {
-	// Nodes returns what each node has spent since it began, by address; nil when
-	// the nodes are not on this machine.
+	// Nodes returns the CPU time of each node since it was started, by address; nil when the nodes are
+	// not on this machine.
 	Nodes func() (map[string]NodeCPU, error)
-	// Admin is the address of the proxy's admin listener, host:port; empty for no
-	// proxy.
+	// Admin is the address of the proxy's admin listener, host:port; empty without a proxy.
 	Admin string
 }
 
 // NodeCPU is the CPU time of a node in seconds.
 type NodeCPU struct {
-	// Seconds is all of it, and Compiling the part of the JVM's compilers.
+	// Seconds is the total, Compiling the part of the JVM's JIT compilers.
 	Seconds, Compiling float64
 }
 
-// usage is what has been spent until a moment.
+// usage is a reading of all meters, counted from each process's start.
 type usage struct {
 	nodes                    map[string]NodeCPU
 	proxyCPU, clientCPU      float64 // seconds
 	proxyAllocs, clientAlloc float64 // bytes
 }
 
-// read reads all meters. What cannot be read is an error, for a cost that is
-// partly missing would be taken for a low one.
+// read reads all meters. It fails if one cannot be read, because a cost with a part missing would
+// look low.
 func (m Meter) read(ctx context.Context) (usage, error) {
 	var u usage
 	var err error
@@ -64,8 +63,8 @@ func (m Meter) read(ctx context.Context) (usage, error) {
 	return u, nil
 }
 
-// compiled waits until the nodes' compilers take less than a twentieth of a CPU, or
-// as long as given. Without nodes there is nothing to wait for.
+// compiled waits until the nodes' JIT compilers use less than a twentieth of a CPU, for at most
+// longest. It returns at once when Nodes is nil.
 func (m Meter) compiled(ctx context.Context, longest time.Duration) error {
 	if m.Nodes == nil {
 		return nil
@@ -128,9 +127,9 @@ func counter(families map[string]*dto.MetricFamily, name string) (float64, error
 	return f.GetMetric()[0].GetCounter().GetValue(), nil
 }
 
-// cost returns what each of so many lookups cost on average between two readings,
-// and the CPU time of each node, without its compilers, in milliseconds. Target tells whether a proxy had a
-// part in it.
+// cost returns the mean cost per lookup between two readings, and the CPU time per lookup of each
+// node, without its compilers, in milliseconds. The proxy's cost is counted only if target is a
+// proxy.
 func (m Meter) cost(before, after usage, target string, lookups int64, sent sums) (report.Cost, map[string]float64) {
 	if lookups == 0 {
 		return report.Cost{}, nil

@@ -14,35 +14,33 @@ import (
 	"github.com/qosproxy/qosproxy/internal/cassandra"
 )
 
-// Open says how targets are reached and how they read.
+// Open says how a Driver connects to targets and how they read.
 type Open struct {
-	// Data is what was written; required.
+	// Data is the data set that lookups read; required.
 	Data *Dataset
 	// Mix replaces the mix of the data's profile; nil keeps it.
 	Mix []Kind
-	// Cassandra is where direct targets connect.
+	// Cassandra configures the connections of direct targets, which ask no proxy.
 	Cassandra cassandra.Config
 	// OnlyContactPoints makes the contact points the only coordinators of direct
 	// targets.
 	OnlyContactPoints bool
-	// Consistency is the level of direct targets, in CQL's words; a proxy's table
-	// has its own.
+	// Consistency is the consistency level of direct targets, as CQL spells it. A proxy's table has
+	// its own.
 	Consistency string
-	// SpeculativeRetry and HedgeBudget (0 to 1) are those of grouped.
+	// SpeculativeRetry and HedgeBudget (0 to 1) are the settings of the target grouped.
 	SpeculativeRetry string
 	HedgeBudget      float64
-	// Timeout is the deadline of every lookup.
+	// Timeout is how long a lookup may take; above 0.
 	Timeout time.Duration
-	// GRPC is the address of the proxy's gRPC listener, and HTTP of its HTTP one,
-	// each host:port; TLS is nil for plain connections. GRPC may name several
-	// proxies, with commas between them, which then are asked in turns.
+	// GRPC and HTTP are the addresses of the proxy's listeners, each host:port. GRPC may list several
+	// proxies, separated by commas, which are then asked in turn. TLS is nil for plain connections.
 	GRPC, HTTP string
 	TLS        *tls.Config
-	// Token is the bearer token that a proxy with clients knows the caller by; empty
-	// for none.
+	// Token is the bearer token that identifies the caller to a proxy with clients; empty for none.
 	Token string
-	// Explain has proxies over gRPC tell how each lookup was asked. The error of a key
-	// that is not answered then says what was tried for it, in further lines.
+	// Explain asks proxies over gRPC to explain each lookup. The error of a key that is not answered
+	// then lists the attempts for it, one a line.
 	Explain bool
 
 	kinds []*kind
@@ -55,8 +53,8 @@ type Driver struct {
 	meter   Meter
 }
 
-// NewDriver returns a driver whose targets are opened when first used. The meter
-// tells what nodes and proxy spend.
+// NewDriver returns a driver that opens each target when it is first used. The meter reads the cost
+// of nodes and proxy.
 func NewDriver(o Open, meter Meter) (*Driver, error) {
 	mix := o.Mix
 	if mix == nil {
@@ -69,14 +67,14 @@ func NewDriver(o Open, meter Meter) (*Driver, error) {
 	return &Driver{open: o, targets: map[string]Target{}, meter: meter}, nil
 }
 
-// Close ends all connections.
+// Close closes all open targets.
 func (d *Driver) Close() {
 	for _, t := range d.targets {
 		t.Close()
 	}
 }
 
-// Target opens a target, or returns the one that is open.
+// Target returns a target by its name, and opens it if it is not open yet.
 func (d *Driver) Target(ctx context.Context, name string) (Target, error) {
 	if t := d.targets[name]; t != nil {
 		return t, nil
@@ -121,7 +119,7 @@ func (o *Open) target(ctx context.Context, name string) (Target, error) {
 	}
 }
 
-// Contenders returns targets of the driver, to be compared.
+// Contenders returns a contender for each of the targets, with the same condition.
 func (d *Driver) Contenders(condition string, targets ...string) []Contender {
 	out := make([]Contender, len(targets))
 	for i, name := range targets {
@@ -130,7 +128,7 @@ func (d *Driver) Contenders(condition string, targets ...string) []Contender {
 	return out
 }
 
-// Answered asks the proxy over gRPC for partitions and says of each whether a
+// Answered asks the proxy over gRPC for partitions, by number, and reports for each whether a
 // replica has answered.
 func (d *Driver) Answered(ctx context.Context, keys []int) ([]bool, error) {
 	target, err := d.Target(ctx, ProxyGRPC)
@@ -151,5 +149,5 @@ func (d *Driver) Answered(ctx context.Context, keys []int) ([]bool, error) {
 	return answered, nil
 }
 
-// sweepKeys is how many keys a lookup of Answered has.
+// sweepKeys is the most keys in one lookup of Answered.
 const sweepKeys = 50

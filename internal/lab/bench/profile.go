@@ -13,29 +13,28 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Profile says what is written and what is asked: the schema of one table, its
-// data and the mix of lookups. Its YAML form uses the names in the tags.
+// Profile describes a benchmark: the schema of one table, its data and the mix of lookups. The tags
+// are the keys of its YAML form.
 type Profile struct {
-	// Name names the profile in reports; Description says what case it stands for.
+	// Name is the profile's name in reports; Description says which use case it stands for.
 	Name        string `yaml:"name"`
 	Description string `yaml:"description"`
-	// Keyspace and Table name the table, in lower case.
+	// Keyspace and Table are the names of keyspace and table, in lower case.
 	Keyspace string `yaml:"keyspace"`
 	Table    string `yaml:"table"`
 	// Options are table options as they stand after WITH, such as
 	// "speculative_retry = 'NONE'"; empty for Cassandra's defaults.
 	Options string `yaml:"options"`
-	// Partitions is how many partitions are written.
+	// Partitions is the number of partitions written.
 	Partitions int `yaml:"partitions"`
-	// RowsPerPartition is how many rows each has; more than 1 needs Clustering.
+	// RowsPerPartition is the number of rows in each partition; more than 1 needs Clustering.
 	RowsPerPartition int `yaml:"rows_per_partition"`
-	// Key is the partition key column: text, bigint or uuid.
+	// Key is the partition key column, of type text, bigint or uuid.
 	Key Column `yaml:"key"`
-	// KeyPrefix is the first column of a partition key of two, of the types of Key; nil
-	// for a key of one column. It has one of 16 values. The targets in and in-unpaged have
-	// no statement for it.
+	// KeyPrefix is the first column of a partition key of two, of the same types as Key; nil for a key
+	// of one column. It has one of 16 values. The targets in and in-unpaged do not support it.
 	KeyPrefix *Column `yaml:"key_prefix"`
-	// Clustering is the clustering column, text or int; nil for none.
+	// Clustering is the clustering column, of type text or int; nil for none.
 	Clustering *Column `yaml:"clustering"`
 	// Columns are the other columns; at least one.
 	Columns []Column `yaml:"columns"`
@@ -51,8 +50,7 @@ type Column struct {
 	Name string `yaml:"name"`
 	// Type is text, blob, int, bigint, double, boolean or uuid.
 	Type string `yaml:"type"`
-	// Bytes are the sizes of the values of a text or blob; each value has one of
-	// them, equally often. Default 16.
+	// Bytes lists the sizes of the values of a text or blob column, all equally frequent. Default 16.
 	Bytes []int `yaml:"bytes"`
 }
 
@@ -60,11 +58,11 @@ type Column struct {
 type Draw struct {
 	// Distribution is uniform or zipf.
 	Distribution string `yaml:"distribution"`
-	// Exponent is that of zipf, above 1; the larger, the hotter the hot keys.
-	// Default 1.1.
+	// Exponent is the exponent of zipf, above 1; the larger, the more often the hottest keys are
+	// drawn.
 	Exponent float64 `yaml:"exponent"`
-	// SharePrefix draws the keys of a lookup with one value of key_prefix, another for
-	// each lookup.
+	// SharePrefix draws all keys of a lookup with the same value of key_prefix, drawn anew for each
+	// lookup.
 	SharePrefix bool `yaml:"share_prefix"`
 	// Unknown is the share of keys that were never written, 0 to 1.
 	Unknown float64 `yaml:"unknown"`
@@ -78,20 +76,20 @@ const (
 
 // Kind is one kind of lookup in the mix.
 type Kind struct {
-	// Weight is how often it comes, relative to the others; default 1.
+	// Weight is how often this kind is drawn, relative to the others; default 1.
 	Weight int `yaml:"weight"`
-	// Keys is how many distinct keys it asks for; default 50.
+	// Keys is the number of distinct keys of a lookup; default 50.
 	Keys int `yaml:"keys"`
-	// Columns are the columns it asks for; empty for all but the partition key.
+	// Columns are the columns of a lookup; empty for all outside of the partition key.
 	Columns []string `yaml:"columns"`
-	// Limit is the most rows of one partition; 0 for all.
+	// Limit is the most rows of a key; 0 for all.
 	Limit int `yaml:"limit_per_key"`
-	// Rows asks for one row of each partition by its full primary key: for the same one of
-	// all partitions of a lookup. Only proxy-grpc and proxy-grpc-cql do.
+	// Rows asks for one row of each partition by its full primary key. The clustering value is the
+	// same for all keys of a lookup. Only proxy-grpc and proxy-grpc-cql support it.
 	Rows bool `yaml:"rows"`
 }
 
-// ReadProfile reads a profile from a file. The error names file, line and key.
+// ReadProfile reads a profile from a YAML file. The error names the file and the key at fault.
 func ReadProfile(file string) (*Profile, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -157,7 +155,7 @@ func orDefault[T comparable](v, otherwise T) T {
 	return v
 }
 
-// validate says what is wrong, by the name of the key.
+// validate returns an error that names the first invalid key, or nil.
 func (p *Profile) validate() error {
 	switch {
 	case !isName(p.Name):
@@ -181,7 +179,7 @@ func (p *Profile) validate() error {
 	return p.validateLookups()
 }
 
-// The largest profile: its keys are kept in memory.
+// The limits of a profile, whose keys are all kept in memory.
 const (
 	maxPartitions = 10_000_000
 	maxRows       = 10_000
@@ -260,7 +258,7 @@ func (p *Profile) validateLookups() error {
 	return nil
 }
 
-// keyColumns are the columns of the partition key, in order.
+// keyColumns returns the columns of the partition key, in order.
 func (p *Profile) keyColumns() []*Column {
 	if p.KeyPrefix == nil {
 		return []*Column{&p.Key}
@@ -268,7 +266,7 @@ func (p *Profile) keyColumns() []*Column {
 	return []*Column{p.KeyPrefix, &p.Key}
 }
 
-// readable are the columns that lookups may ask for, clustering first.
+// readable returns the columns that lookups may ask for, the clustering column first.
 func (p *Profile) readable() []Column {
 	if p.Clustering == nil {
 		return p.Columns

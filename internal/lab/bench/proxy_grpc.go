@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	_ "google.golang.org/grpc/health" // Leaves out proxies that are not ready.
+	_ "google.golang.org/grpc/health" // Enables health checks, which leave out proxies that are not ready.
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 
@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	// maxAnswer is the largest answer taken, in bytes.
+	// maxAnswer is the largest answer accepted, in bytes.
 	maxAnswer = 256 << 20
-	// streamWindow and connWindow are the bytes of flow control of the client in api/qosproxy.
+	// streamWindow and connWindow are HTTP/2 flow-control windows in bytes, as in the client in
+	// api/qosproxy.
 	streamWindow = 1 << 20
 	connWindow   = 4 << 20
 )
@@ -35,8 +36,7 @@ type grpcTarget struct {
 	explain  bool
 }
 
-// newGRPC returns a target for the gRPC listeners of the proxy. It connects when
-// first used.
+// newGRPC returns a target for the gRPC listeners in o.GRPC. It connects when first used.
 func (o *Open) newGRPC(tls credentials.TransportCredentials, encoding qosproxyv1.Encoding) (*grpcTarget, error) {
 	if tls == nil {
 		tls = insecure.NewCredentials()
@@ -56,7 +56,7 @@ func (o *Open) newGRPC(tls credentials.TransportCredentials, encoding qosproxyv1
 			state.Endpoints = append(state.Endpoints, resolver.Endpoint{Addresses: []resolver.Address{{Addr: strings.TrimSpace(a)}}})
 		}
 		fixed.InitialState(state)
-		// A proxy that is started anew is found within a second.
+		// Reconnect to a restarted proxy within a second.
 		quick := backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 		options = append(options, grpc.WithResolvers(fixed), grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}`),
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: quick, MinConnectTimeout: time.Second}))
@@ -69,7 +69,7 @@ func (o *Open) newGRPC(tls credentials.TransportCredentials, encoding qosproxyv1
 	return &grpcTarget{o.Data, conn, qosproxyv1.NewQosProxyClient(conn), encoding, o.Explain}, nil
 }
 
-// bearer sends a bearer token with every call.
+// bearer is a bearer token, sent with every call.
 type bearer string
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
@@ -77,8 +77,8 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 	return map[string]string{"authorization": b.header()}, nil
 }
 
-// RequireTransportSecurity implements credentials.PerRPCCredentials. A proxy that
-// is measured may have no TLS.
+// RequireTransportSecurity implements credentials.PerRPCCredentials. It returns false because a
+// measured proxy may have no TLS.
 func (bearer) RequireTransportSecurity() bool { return false }
 
 func (b bearer) header() string { return "Bearer " + string(b) }
@@ -86,7 +86,7 @@ func (b bearer) header() string { return "Bearer " + string(b) }
 // Close implements Target.
 func (t *grpcTarget) Close() { t.conn.Close() }
 
-// get makes a lookup; there are as many results as keys.
+// get makes a lookup. Without an error the response has exactly one result for each key.
 func (t *grpcTarget) get(ctx context.Context, l *Lookup) (*qosproxyv1.BatchGetResponse, error) {
 	req := &qosproxyv1.BatchGetRequest{
 		Keyspace: t.data.Profile.Keyspace, Table: t.data.Profile.Table, Encoding: t.encoding,
@@ -128,9 +128,8 @@ func (t *grpcTarget) Do(ctx context.Context, l *Lookup) Outcome {
 	return o
 }
 
-// attemptsOf tells what was tried for a key, in an answer that explains itself: a line
-// for each sub-query with its kind, its host, when in milliseconds, how it ended, and why
-// it was not hedged.
+// attemptsOf lists the attempts for a key of an explained answer, one a line: kind, number of keys,
+// host, start and end in milliseconds, outcome, error, and why it was not hedged.
 func attemptsOf(resp *qosproxyv1.BatchGetResponse, key int) string {
 	var b strings.Builder
 	for _, a := range resp.GetExplanation().GetAttempts() {
@@ -149,7 +148,7 @@ func attemptsOf(resp *qosproxyv1.BatchGetResponse, key int) string {
 	return b.String()
 }
 
-// answeredStatus reports whether a replica has said what a key holds.
+// answeredStatus reports whether a replica has answered the key.
 func answeredStatus(s qosproxyv1.KeyStatus) bool {
 	return s == qosproxyv1.KeyStatus_KEY_STATUS_FOUND || s == qosproxyv1.KeyStatus_KEY_STATUS_NOT_FOUND
 }

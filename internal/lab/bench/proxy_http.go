@@ -18,8 +18,7 @@ type httpTarget struct {
 	token  bearer // empty for none
 }
 
-// newHTTP returns a target for the HTTP listener at a base address, such as
-// http://127.0.0.1:8080.
+// newHTTP returns a target for the HTTP listener at a base URL, such as http://127.0.0.1:8080.
 func (o *Open) newHTTP(base string) *httpTarget {
 	return &httpTarget{
 		data:   o.Data,
@@ -32,7 +31,7 @@ func (o *Open) newHTTP(base string) *httpTarget {
 // Close implements Target.
 func (t *httpTarget) Close() { t.client.CloseIdleConnections() }
 
-// body spells the request.
+// body returns the JSON of the request.
 func (t *httpTarget) body(l *Lookup) []byte {
 	out := make([]byte, 0, 32*len(l.Keys)+128)
 	out = append(out, `{"keys":[`...)
@@ -53,7 +52,7 @@ func (t *httpTarget) body(l *Lookup) []byte {
 	return append(out, '}')
 }
 
-// httpAnswer is what is read of an answer.
+// httpAnswer has the fields of an answer that are used.
 type httpAnswer struct {
 	Results []struct {
 		Status string                       `json:"status"`

@@ -19,7 +19,7 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// listener is a gRPC door that counts who asked.
+// listener is a gRPC listener that counts its callers.
 type listener struct {
 	qosproxyv1.UnimplementedQosProxyServer
 	mu    sync.Mutex
@@ -55,7 +55,7 @@ func (l *listener) count(of string) int {
 	return l.asked[of]
 }
 
-// serveAt serves a listener at an address and returns that and what ends it.
+// serveAt serves a listener and returns it, its address and its stop.
 func serveAt(t *testing.T, address string) (*listener, string, func()) {
 	t.Helper()
 	bound, err := net.Listen("tcp", address)

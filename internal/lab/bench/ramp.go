@@ -6,29 +6,28 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/report"
 )
 
-// Ramp finds the capacity of a target: the highest rate at which the SLA holds.
-// It climbs by Factor until two stages in a row fail, and then halves the step
-// between the best rate that held and the least that did not. When the first rate
-// does not hold it is halved, down to a 32nd, until one does.
+// Ramp finds the capacity of a target: the highest rate at which the SLA holds. It multiplies the
+// rate by Factor until two stages in a row fail, and then bisects between the highest rate that
+// held and the lowest that did not. If the first rate does not hold, it is halved up to five times,
+// to a 32nd.
 type Ramp struct {
-	// From is the first rate in lookups per second; To is where it ends at the
-	// latest.
+	// From is the first rate and To the highest, in lookups per second.
 	From, To float64
-	// Factor is what the rate grows by from stage to stage, above 1.
+	// Factor is the growth of the rate from stage to stage, above 1.
 	Factor float64
-	// Bisections is how often the step is halved at the end.
+	// Bisections is their number at the end.
 	Bisections int
 }
 
-// DefaultRamp finds a capacity between 5 and 100,000 lookups per second to some
-// 5 %.
+// DefaultRamp finds a capacity between 5 and 100,000 lookups per second to some 5 %.
 func DefaultRamp() *Ramp { return &Ramp{From: 5, To: 100_000, Factor: 1.5, Bisections: 3} }
 
-// mostFailed is the share of lookups that may fail in a stage that holds.
+// mostFailed is the largest share of failed and partial lookups in a stage that holds.
 const mostFailed = 0.001
 
-// holds reports whether a stage met the SLA: the percentile in time, next to no
-// lookup failed, and the target kept pace with the arrivals.
+// holds reports whether a stage met the SLA: enough lookups were in time, and next to none failed.
+// A target that cannot keep pace with the arrivals fails, because lookups that are not sent count
+// as failed.
 func holds(r *report.Round, sla report.SLA) bool {
 	lost := float64(r.Counts.Failed+r.Counts.Partial) / float64(max(r.Counts.Lookups, 1))
 	late := float64(r.Counts.Late) / float64(max(r.Counts.Lookups, 1))
@@ -38,7 +37,8 @@ func holds(r *report.Round, sla report.SLA) bool {
 // descents is how often the first rate is halved at most.
 const descents = 5
 
-// start returns the rate at which to begin: From, or as much less as holds.
+// start returns the first stage that holds, at From or at a lower rate. It is an error if none
+// does.
 func (r *Ramp) start(sla report.SLA, stage func(rate float64) (report.Round, error)) (*report.Round, error) {
 	rate := r.From
 	for range descents + 1 {
@@ -51,7 +51,7 @@ func (r *Ramp) start(sla report.SLA, stage func(rate float64) (report.Round, err
 	return nil, fmt.Errorf("not even at %g lookups/s does the SLA hold (p%g ≤ %g ms)", rate*2, sla.Percentile, sla.TargetSeconds*1000)
 }
 
-// climb returns the best stage that held. When none does, it is an error.
+// climb returns the stage with the highest rate that held. It is an error if none did.
 func (r *Ramp) climb(sla report.SLA, stage func(rate float64) (report.Round, error)) (report.Round, error) {
 	best, err := r.start(sla, stage)
 	if err != nil {

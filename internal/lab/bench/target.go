@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// Target answers lookups in one way. It is safe for concurrent use.
+// Target makes lookups in one way, through a proxy or not. It is safe for concurrent use.
 type Target interface {
-	// Do makes a lookup and checks its answer. It returns soon after ctx ends.
+	// Do makes a lookup, checks its answer and returns soon after ctx ends.
 	Do(ctx context.Context, l *Lookup) Outcome
-	// Close ends its connections.
+	// Close closes the connections of the target.
 	Close()
 }
 
 // Outcome is how a lookup ended.
 type Outcome struct {
-	// Failed is how many keys were answered with neither rows nor the word of a
+	// Failed is the number of keys that were not answered: neither with rows, nor with the answer of a
 	// replica that there are none.
 	Failed int
-	// Missing is how many keys were written and are said not to be there; Wrong how
-	// many rows differ from what was written.
+	// Missing is the number of written keys that were not found; Wrong is the number of rows that
+	// differ from what was written.
 	Missing, Wrong int
-	// SubQueries were sent to nodes, of which Hedges because a group was late and
-	// Failovers because one failed, as far as the target tells.
+	// SubQueries is the number of attempts, Hedges and Failovers those of them that are hedges and
+	// fail-overs, as far as the target reports them.
 	SubQueries, Hedges, Failovers int
 	// Err is the error of the lookup, or of one of its keys; nil when all keys were
 	// answered.
@@ -33,22 +33,19 @@ type Outcome struct {
 
 // The targets.
 const (
-	// ProxyGRPC and ProxyHTTP ask a proxy; ProxyGRPCCQL takes the cells from it as
-	// Cassandra's own bytes.
+	// ProxyGRPC and ProxyHTTP ask a proxy. ProxyGRPCCQL is ProxyGRPC with cells in CQL's own encoding.
 	ProxyGRPC    = "proxy-grpc"
 	ProxyGRPCCQL = "proxy-grpc-cql"
 	ProxyHTTP    = "proxy-http"
-	// In sends one IN to any coordinator, paged as the driver does it by default,
-	// InUnpaged the same without pages.
+	// In sends one IN to any coordinator, with the driver's default page size; InUnpaged is the same
+	// without paging.
 	In        = "in"
 	InUnpaged = "in-unpaged"
-	// Single sends one token-aware read for each key, all at once, and
-	// SingleSpeculative the same with the driver's speculative execution after
-	// 15 ms.
+	// Single sends one token-aware read for each key, all at once; SingleSpeculative adds the driver's
+	// speculative execution after 15 ms.
 	Single            = "single"
 	SingleSpeculative = "single-speculative"
-	// Cover sends the keys of each host as one unpaged IN to that host, by the driver
-	// alone: the greedy set cover over the replicas, with the fewest hosts.
+	// Cover sends each host of a greedy set cover one unpaged IN for its keys, with the driver alone.
 	Cover = "cover"
 	// Grouped runs the proxy's own planner and executor in the client.
 	Grouped = "grouped"
@@ -60,8 +57,7 @@ var Targets = []string{ProxyGRPC, ProxyGRPCCQL, ProxyHTTP, In, InUnpaged, Single
 // IsProxy reports whether a target asks a proxy.
 func IsProxy(target string) bool { return strings.HasPrefix(target, "proxy-") }
 
-// CheckTarget returns an error that names the targets there are when name is not
-// one.
+// CheckTarget returns an error that lists all targets unless name is one of them.
 func CheckTarget(name string) error {
 	if slices.Contains(Targets, name) {
 		return nil

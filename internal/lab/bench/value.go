@@ -10,13 +10,13 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// columnTypes are the types a column of a profile may have.
+// columnTypes are the types that a column of a profile may have.
 var columnTypes = []string{"text", "blob", "int", "bigint", "double", "boolean", "uuid"}
 
-// Every value of a dataset is made from a number, so that none has to be kept: a
-// text or blob is a piece of one long noise.
+// Every value of a dataset is derived from a number, so none has to be stored. A text or blob is a
+// slice of one long noise.
 
-// noiseBytes is how much noise there is besides the longest value.
+// noiseBytes is the length of the noise, without the longest value.
 const noiseBytes = 1 << 20
 
 // newNoise returns printable text that looks random and needs no escape in JSON.
@@ -41,7 +41,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// appendCell appends the CQL bytes of the value that number stands for.
+// appendCell appends the value for number in CQL's encoding.
 func (c *Column) appendCell(to, noise []byte, number uint64) []byte {
 	switch c.Type {
 	case "text", "blob":
@@ -63,14 +63,14 @@ func (c *Column) appendCell(to, noise []byte, number uint64) []byte {
 	}
 }
 
-// piece returns the text or blob that number stands for, which is part of noise.
+// piece returns the text or blob for number. It is a slice of noise.
 func (c *Column) piece(noise []byte, number uint64) []byte {
 	size := c.Bytes[number%uint64(len(c.Bytes))]
 	from := number >> 32 % noiseBytes
 	return noise[from : from+uint64(size)]
 }
 
-// goValue returns the value of a cell as the driver takes it.
+// goValue returns the value of a cell as a Go value for the driver.
 func (c *Column) goValue(cell []byte) any {
 	switch c.Type {
 	case "text":
@@ -88,7 +88,7 @@ func (c *Column) goValue(cell []byte) any {
 	}
 }
 
-// protoValue returns the value of a cell as a request over gRPC has it.
+// protoValue returns the value of a cell of a key, for a gRPC request.
 func (c *Column) protoValue(cell []byte) *qosproxyv1.Value {
 	switch c.Type {
 	case "text":
@@ -102,7 +102,7 @@ func (c *Column) protoValue(cell []byte) *qosproxyv1.Value {
 	}
 }
 
-// equalProto reports whether a value of an answer over gRPC is that of the cell.
+// equalProto reports whether v, a value of a gRPC answer, equals the cell.
 func (c *Column) equalProto(v *qosproxyv1.Value, cell []byte) bool {
 	switch kind := v.GetKind().(type) {
 	case *qosproxyv1.Value_Cql:
@@ -126,7 +126,7 @@ func (c *Column) equalProto(v *qosproxyv1.Value, cell []byte) bool {
 	}
 }
 
-// appendJSON appends the value of a cell as Cassandra's JSON spells it.
+// appendJSON appends the value of a cell in Cassandra's JSON form.
 func (c *Column) appendJSON(to, cell []byte) []byte {
 	switch c.Type {
 	case "text":
@@ -153,7 +153,7 @@ func (c *Column) appendJSON(to, cell []byte) []byte {
 	}
 }
 
-// equalJSON reports whether a value of an answer over HTTP is that of the cell.
+// equalJSON reports whether v, a value of an HTTP answer, equals the cell.
 func (c *Column) equalJSON(v, cell []byte) bool {
 	if c.Type == "double" {
 		f, err := strconv.ParseFloat(string(v), 64)

@@ -7,11 +7,11 @@ import (
 
 // Lookup is one lookup to be made.
 type Lookup struct {
-	// Keys are the numbers of the partitions asked for, each once. Those from the
-	// profile's Partitions on were never written.
+	// Keys are the numbers of the partitions asked for, without duplicates. Numbers from
+	// Profile.Partitions on were never written.
 	Keys []int
 
-	// row is the row that is asked for of each partition; noRow asks for all.
+	// row is the row asked for in each partition; noRow for all rows.
 	row  int
 	kind *kind
 }
@@ -19,24 +19,24 @@ type Lookup struct {
 // noRow asks for all rows of a partition.
 const noRow = -1
 
-// kind is a kind of lookup with its columns by number.
+// kind is a kind of lookup with its columns resolved.
 type kind struct {
 	Kind
-	columns []int    // in Dataset.columns
-	names   []string // of columns
+	columns []int    // indices into Dataset.columns
+	names   []string // the names of these columns
 }
 
-// workload draws lookups. It is for one goroutine.
+// workload draws lookups at random. It is not safe for concurrent use.
 type workload struct {
 	data   *Dataset
-	kinds  []*kind // each as often as its weight
+	kinds  []*kind // each repeated by its weight
 	random *rand.Rand
 	hot    *rand.Zipf // nil for uniform
 	seen   map[int]bool
 }
 
-// newWorkload returns the lookups of a dataset's profile. Equal seeds draw equal
-// lookups, so that targets measured in turns are asked the same.
+// newWorkload returns a workload of a dataset's profile. Equal seeds draw equal lookups, so that
+// targets measured in turns get the same lookups.
 func newWorkload(d *Dataset, kinds []*kind, seed uint64) *workload {
 	w := &workload{data: d, random: rand.New(rand.NewPCG(seed, d.Seed)), seen: map[int]bool{}}
 	for _, k := range kinds {
@@ -50,7 +50,7 @@ func newWorkload(d *Dataset, kinds []*kind, seed uint64) *workload {
 	return w
 }
 
-// resolve returns the kinds of lookups of a profile.
+// resolve resolves the columns of each kind of lookup in a mix.
 func (d *Dataset) resolve(mix []Kind) []*kind {
 	out := make([]*kind, len(mix))
 	for i, m := range mix {
@@ -74,15 +74,15 @@ func (w *workload) next() *Lookup {
 	if w.data.Profile.Keys.SharePrefix {
 		prefix := w.random.IntN(prefixes)
 		same = func(i int) int {
-			// The last partitions, which are fewer than there are prefixes, have not all of them.
+			// The last incomplete run of partitions does not have every prefix; use the run before it.
 			return min(i, w.data.Profile.Partitions-prefixes)/prefixes*prefixes + prefix
 		}
 	}
 	for len(keys) < k.Keys {
 		i := same(w.draw())
 		if w.seen[i] {
-			// A hot key that is drawn again gives way to any other, or a skewed draw
-			// of many distinct keys would take for ever.
+			// Replace a hot key that is drawn again by any other, or a skewed draw of many distinct keys
+			// would never end.
 			i = same(w.random.IntN(w.data.Profile.Partitions))
 		}
 		if !w.seen[i] {
@@ -104,7 +104,7 @@ func (w *workload) draw() int {
 	case w.data.Profile.Keys.Unknown > 0 && w.random.Float64() < w.data.Profile.Keys.Unknown:
 		return all + w.random.IntN(len(w.data.keys)-all)
 	case w.hot != nil:
-		// Spread over the partitions, or the hot ones would be neighbours by number.
+		// Spread hot keys over the partitions; otherwise they would have neighbouring numbers.
 		return int(mix(w.hot.Uint64()) % uint64(all))
 	default:
 		return w.random.IntN(all)

@@ -1,5 +1,5 @@
 // Package cassandra tests the package internal/cassandra of the product on real clusters.
 //
-// The tests are under the build tag lab, which gives them what internal/cassandra exports
-// to nobody else: go test -tags lab. DESIGN.md of the lab says why.
+// The tests need the build tag lab: go test -tags lab. With it internal/cassandra exports hooks
+// that nobody else gets. DESIGN.md of the lab has the reasons.
 package cassandra

@@ -19,11 +19,11 @@ import (
 	"github.com/qosproxy/qosproxy/internal/secret"
 )
 
-// inThreshold is how many keys the nodes below take in one IN.
+// inThreshold is how many keys the nodes accept in one IN.
 const inThreshold = 5
 
-// TestRealPasswordsDatacentersAndGuardrails uses a cluster of its own: two
-// datacenters, passwords, and a guardrail, which binds only ordinary users.
+// TestRealPasswordsDatacentersAndGuardrails uses its own cluster: two datacenters, passwords, and a
+// guardrail, which applies only to ordinary users.
 func TestRealPasswordsDatacentersAndGuardrails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("boots a real Cassandra cluster")
@@ -155,8 +155,8 @@ func TestRealPasswordsDatacentersAndGuardrails(t *testing.T) {
 	})
 }
 
-// demandPasswords restarts the nodes with authentication. They boot without it,
-// because whoever boots them has no password yet.
+// demandPasswords restarts the nodes with authentication. They boot without it, because the code
+// that boots them has no password yet.
 func demandPasswords(t *testing.T, cluster *devcluster.Cluster) {
 	t.Helper()
 	// Roles are read in the datacenter of the node that is asked.
@@ -176,7 +176,7 @@ func demandPasswords(t *testing.T, cluster *devcluster.Cluster) {
 			"authenticator": "PasswordAuthenticator", "authorizer": "CassandraAuthorizer", "role_manager": "CassandraRoleManager",
 			"permissions_validity": "100ms", "roles_validity": "100ms",
 			"partition_keys_in_select_warn_threshold": inThreshold, "partition_keys_in_select_fail_threshold": inThreshold,
-			// This one refuses all keys, and the other the halves.
+			// This guardrail refuses all keys at once, and the other one refuses halves of them.
 			"in_select_cartesian_product_warn_threshold": 2 * inThreshold, "in_select_cartesian_product_fail_threshold": 2 * inThreshold,
 		}))
 		booting.Go(func() error { return n.Start(t.Context()) })

@@ -14,7 +14,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// An application with the driver alone gets the answers that the proxy gets.
+// An application that uses the driver alone gets the same answers as the proxy.
 func TestRealBaselineReadsTheSame(t *testing.T) {
 	_, admin := shared.get(t)
 	name := shared.table(t, `CREATE TABLE %s (id text, seq int, v text, PRIMARY KEY (id, seq))`)

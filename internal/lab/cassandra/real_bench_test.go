@@ -13,8 +13,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// BenchmarkRealRead reads one group from one host of a real cluster. It is not
-// run in short mode.
+// BenchmarkRealRead reads one group from one host of a real cluster. It is skipped in short mode.
 func BenchmarkRealRead(b *testing.B) {
 	_, admin := shared.get(b)
 	name := shared.table(b, `CREATE TABLE %s (id text PRIMARY KEY, v text)`)

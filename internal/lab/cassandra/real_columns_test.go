@@ -14,12 +14,12 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// mostStatements are those of 32 sets of columns and of all columns, for one key and for
-// many.
+// mostStatements counts the statements of 32 sets of columns and of all columns, each for one key
+// and for many.
 const mostStatements = 2 * 33
 
-// Whatever sets of columns clients ask for, nodes prepare a bounded number of statements,
-// and the answers are the same.
+// Nodes prepare a bounded number of statements, whatever sets of columns clients ask for, and the
+// answers are the same.
 func TestRealStatementsStayFew(t *testing.T) {
 	_, admin := shared.get(t)
 	name := shared.table(t, `CREATE TABLE %s (id text, seq int, s text static, s2 text static,
@@ -64,7 +64,7 @@ func TestRealStatementsStayFew(t *testing.T) {
 	assert.LessOrEqual(t, after, mostStatements)
 	assert.GreaterOrEqual(t, after, 2*32, "the count counts")
 
-	// Each set has a place in one of these, which are asked for it as it is.
+	// Each of these clients has few enough sets to ask for exactly their columns.
 	for from := 1; from <= 200; from += 32 {
 		exact := open(t, config(shared.cluster))
 		for n := from; n < from+32 && n <= 200; n++ {

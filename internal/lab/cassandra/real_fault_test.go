@@ -19,8 +19,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// oneRow creates a table whose key a has the value x, and opens the shared cluster. It
-// returns the query for that value. change, which may be nil, alters the configuration.
+// oneRow creates a table in which key a has the value x, and opens the shared cluster. It returns
+// the query for that value. change may alter the configuration; it may be nil.
 func oneRow(t *testing.T, change func(*cassandra.Config)) (*devcluster.Cluster, *cassandra.Cluster, executor.Query) {
 	t.Helper()
 	cluster, admin := shared.get(t)
@@ -258,7 +258,7 @@ func TestRealClusterThatGoesAndComes(t *testing.T) {
 	ready(t, c, patience)
 	ready(t, late, patience)
 	t.Logf("ready again %v after the nodes", time.Since(up))
-	require.Eventually(t, func() bool { // for the tests behind
+	require.Eventually(t, func() bool { // for the tests that follow
 		_, err := admin.Query(t.Context(), "SELECT release_version FROM system.local")
 		return err == nil
 	}, patience, 50*time.Millisecond)

@@ -27,8 +27,8 @@ type localTest struct {
 	query executor.Query
 }
 
-// read reads at NODE_LOCAL where it is let, from a host that is said to be a
-// replica, and returns what that has added to the counts.
+// read reads keys, at NODE_LOCAL where that is allowed, from a host that it presents as their
+// replica. It also returns the increase of the counts.
 func (l *localTest) read(t *testing.T, host ring.Host, keys ...partition.Key) ([]partition.Result, cassandra.NodeLocalCounts) {
 	t.Helper()
 	sub, s := query(l.query, host, keys...)
@@ -155,7 +155,7 @@ func TestRealNodeLocal(t *testing.T) {
 		}
 	}
 	require.Greater(t, len(foreign), 10)
-	// Before a row of the table was seen, so many might need pages, which go at LOCAL_ONE.
+	// Before a row was seen, this many keys might need pages, which are read at LOCAL_ONE.
 	res, _ = l.read(t, l.hosts[0], foreign[0])
 	require.Equal(t, partition.Found, res[0].Status)
 	t.Run("control: unconfirmed, a host that does not own a key denies it", func(t *testing.T) {

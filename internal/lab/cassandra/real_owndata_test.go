@@ -18,8 +18,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// TestRealOwnData reads what each of three replicas has itself, of which the first two allow
-// NODE_LOCAL, and compares it.
+// TestRealOwnData reads the own data of three replicas, of which the first two allow NODE_LOCAL,
+// and compares them.
 func TestRealOwnData(t *testing.T) {
 	cluster, admin := shared.get(t)
 	name := shared.table(t, `CREATE TABLE %s (id text PRIMARY KEY, v text, n int, tags frozen<list<text>>)`)

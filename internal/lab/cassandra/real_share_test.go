@@ -18,8 +18,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// rawKeys returns the partition keys of a table, made of its first n columns, and what
-// column v of each holds.
+// rawKeys returns the partition keys of a table, made of these columns, and the value of column v
+// of each.
 func rawKeys(t *testing.T, admin *cassandra.Client, name string, columns ...string) (keys []partition.Key, values [][]byte) {
 	t.Helper()
 	rows, err := admin.QueryRaw(t.Context(), "SELECT "+strings.Join(columns, ", ")+", v FROM test."+name)
@@ -32,8 +32,8 @@ func rawKeys(t *testing.T, admin *cassandra.Client, name string, columns ...stri
 	return keys, values
 }
 
-// Keys that share all columns but one are read by one statement, as if each were read
-// alone: whichever column varies, and whatever its type.
+// Keys that share all columns but one are read by one statement, with the same result as if each
+// were read alone, whichever column varies and whatever its type.
 func TestRealSharedStatements(t *testing.T) {
 	_, admin := shared.get(t)
 	cfg := config(shared.cluster)
@@ -152,7 +152,7 @@ func TestRealSharedStatements(t *testing.T) {
 	})
 }
 
-// What the limit of a statement cuts off is read again, at every level.
+// Rows beyond the limit of a statement are read again, at every level.
 func TestRealWhatALimitCutsOffIsRead(t *testing.T) {
 	_, admin := shared.get(t)
 	name := shared.table(t, "CREATE TABLE %s (id text, seq int, v text, s text static, PRIMARY KEY (id, seq))")
@@ -175,7 +175,7 @@ func TestRealWhatALimitCutsOffIsRead(t *testing.T) {
 	}, 64))
 	require.NoError(t, admin.Exec(t.Context(), "INSERT INTO test."+name+" (id, s) VALUES ('static', 'x')"))
 	wide["static"] = 1
-	// Rows that were deleted are counted by no limit.
+	// Deleted rows do not count for a limit.
 	for i := range 100 {
 		require.NoError(t, admin.Exec(t.Context(), "DELETE FROM test."+name+" WHERE id = 'wide7' AND seq = ?", 2*i))
 	}

@@ -45,8 +45,8 @@ type sharedCluster struct {
 
 var shared sharedCluster
 
-// patience is how long a test waits for what is no promise of the client's: a machine that
-// runs a cluster and the tests takes its time for it.
+// patience is how long a test waits for what the client does not promise to do in time: the machine
+// is busy with a cluster and the tests.
 const patience = time.Minute
 
 // tombstoneLimit is how many tombstones a read on the shared cluster survives.
@@ -64,7 +64,7 @@ func (s *sharedCluster) get(t testing.TB) (*devcluster.Cluster, *cassandra.Clien
 		return s.cluster, s.admin
 	}
 	nodes := devcluster.Racks("dc1", "r1", "r2", "r3")
-	for i := range nodes[:2] { // and not the third, which so refuses NODE_LOCAL
+	for i := range nodes[:2] { // but not for the third, which therefore refuses NODE_LOCAL
 		nodes[i].JVMArgs = []string{"-Dcassandra.enable_nodelocal_queries=true"}
 	}
 	c, err := devcluster.Start(t.Context(), devcluster.Config{
@@ -104,7 +104,7 @@ func (s *sharedCluster) table(t testing.TB, definition string) string {
 	return name
 }
 
-// define is table for several definitions, and waits once for all nodes to know them.
+// define is table for several definitions. It waits once until all nodes know them.
 func (s *sharedCluster) define(t testing.TB, definitions ...string) (names []string) {
 	t.Helper()
 	statements := make([]string, len(definitions))
@@ -116,7 +116,7 @@ func (s *sharedCluster) define(t testing.TB, definitions ...string) (names []str
 	return names
 }
 
-// logs is where the tests' clusters log; shown when a test fails.
+// logger returns a logger for clusters; its output is shown when the test fails.
 func logger(t testing.TB) *slog.Logger {
 	var mu sync.Mutex
 	var buf bytes.Buffer
@@ -218,7 +218,7 @@ func query(q executor.Query, host ring.Host, keys ...partition.Key) (*executor.S
 	}}, s
 }
 
-// read reads and requires that the sub-query settles exactly once.
+// read reads a sub-query and requires that it settles exactly once.
 func read(t *testing.T, c *cassandra.Cluster, q executor.Query, host ring.Host, keys ...partition.Key) ([]partition.Result, error) {
 	t.Helper()
 	sub, s := query(q, host, keys...)

@@ -26,7 +26,7 @@ func TestRealRingFollowsNodesThatJoinAndLeave(t *testing.T) {
 	c := open(t, config(cluster))
 	table := definition(t, c, name)
 
-	// Every snapshot there ever is has all of the nodes before, or those after.
+	// Every snapshot has either all nodes from before the change or all from after it.
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	var sizes []int

@@ -17,9 +17,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// A table that was dropped and created anew is read by the definition of before, as lookups
-// that have begun do. What has another type is refused, at every host, whoever prepared the
-// statement anew; what has the same type is read.
+// A table that was dropped and created again is read with the old definition, as by lookups that
+// have begun. A column whose type has changed is refused at every host, whoever prepared the
+// statement again; a column of the same type is read.
 func TestRealReadNeverReadsAnotherType(t *testing.T) {
 	_, admin := shared.get(t)
 	ctx := t.Context()

@@ -18,9 +18,9 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// hold opens connections that send a few bytes and nothing after them: none for
-// connections that are half open, the beginning of a preface for those of
-// slowloris. It returns what counts those that are still open, and what closes them.
+// hold opens connections that send begin and nothing after it: nothing for half-open connections,
+// the beginning of a preface for slowloris. open returns how many are still open; release closes
+// them.
 func hold(address, begin string, count int) (open func() int, release func(), err error) {
 	var conns []net.Conn
 	var gone atomic.Int64
@@ -39,7 +39,7 @@ func hold(address, begin string, count int) (open func() int, release func(), er
 		}
 		conns = append(conns, c)
 		if begin != "" {
-			// One that has sent something is not fresh any more once that is read.
+			// A connection that has sent something no longer counts as fresh once the server has read it.
 			_, _ = io.WriteString(c, begin)
 			time.Sleep(2 * time.Millisecond)
 		}
@@ -51,7 +51,7 @@ func hold(address, begin string, count int) (open func() int, release func(), er
 	return func() int { return count - int(gone.Load()) }, release, nil
 }
 
-// peer speaks HTTP/2 frame by frame, to do what no client does.
+// peer speaks HTTP/2 frame by frame, to do what no client library does.
 type peer struct {
 	conn   net.Conn
 	framer *http2.Framer
@@ -59,7 +59,7 @@ type peer struct {
 	block  bytes.Buffer
 }
 
-// peerPatience bounds what an abusive peer writes: one that is not read gives up.
+// peerPatience is the write timeout of an abusive peer that is not read.
 const peerPatience = 5 * time.Second
 
 func newPeer(address string, settings ...http2.Setting) (*peer, error) {
@@ -109,8 +109,8 @@ func message(in *qosproxyv1.BatchGetRequest) ([]byte, error) {
 	return append([]byte{0, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}, body...), err
 }
 
-// readSlowly makes a peer that asks again and again, for which the windows of
-// HTTP/2 are wide open, and reads nothing. It returns the connection.
+// readSlowly opens a connection that asks again and again with the windows of HTTP/2 wide open, and
+// reads nothing.
 func readSlowly(address, token string, request []byte) (net.Conn, error) {
 	p, err := newPeer(address, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
 	if err != nil {
@@ -124,8 +124,8 @@ func readSlowly(address, token string, request []byte) (net.Conn, error) {
 	return p.conn, err
 }
 
-// floods are what a peer can send too much of, until the server ends the
-// connection: each returns the error of its last write.
+// floods are the ways to flood a server until it ends the connection. Each returns the error of its
+// last write.
 var floods = map[string]func(p *peer, token string, request []byte) error{
 	"rapid reset": func(p *peer, token string, request []byte) error {
 		for stream := uint32(1); stream < 4000; stream += 2 {
@@ -158,9 +158,9 @@ var floods = map[string]func(p *peer, token string, request []byte) error{
 	},
 }
 
-// flood floods an address in every way, one after the other with a pause between
-// them, until ctx ends, and returns how many connections it has used up. The pause
-// leaves the machine, which the peer shares with the proxy, to others.
+// flood floods an address in every way, one after the other, until ctx ends. It returns how many
+// connections it has used up. The pause in between leaves CPU to others on the machine, which the
+// peer shares with the proxy.
 func flood(ctx context.Context, address, token string, request []byte, pause time.Duration) (connections int) {
 	for {
 		for _, kind := range floods {

@@ -23,14 +23,14 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/report"
 )
 
-// The load of every scenario that does not say another.
+// The default load of scenarios.
 const (
 	rate     = 50 // lookups per second, arriving as a Poisson process
 	deadline = 125 * time.Millisecond
 )
 
-// partitions is how many keys there are; each is one row of 450 bytes. The short form has
-// fewer, as cold nodes take a quarter of its time to write so many.
+// partitions returns the number of keys; each is one row of 450 bytes. The short form has fewer,
+// since cold nodes would take a quarter of its time to write so many.
 func partitions() int {
 	if *short {
 		return 2000
@@ -38,12 +38,12 @@ func partitions() int {
 	return 10_000
 }
 
-// oneColumn is the table of every scenario that does not say others: its partition key is
-// one column.
+// oneColumn is the default table of scenarios: its partition key is one column.
 const oneColumn = "one key column"
 
-// otherTables are read beside it where nodes fail. A lookup of keys of several columns is a
-// statement for each tenant, which costs the nodes more: it comes half as often. share is the part of the load; the rest is for the first table.
+// otherTables are read beside it where nodes fail. share is a table's part of the load; the first
+// table gets the rest. A lookup of keys of several columns is a statement for each tenant and costs
+// the nodes more, so it comes half as often.
 var otherTables = []struct {
 	name  string
 	share float64
@@ -58,9 +58,9 @@ var otherTables = []struct {
 	}},
 }
 
-// arena is a cluster of three nodes, tables with three replicas and one with a single one,
-// and proxies in processes of their own. The proxy with everything on lives through all
-// scenarios, as one in production does.
+// arena is a cluster of three nodes, tables with three replicas and one with a single replica, and
+// proxies as separate processes. The proxy with all safeguards runs through all scenarios, as in
+// production.
 type arena struct {
 	t         *testing.T
 	site      *experiment.Site
@@ -68,10 +68,10 @@ type arena struct {
 	data      map[int]*bench.Dataset // by replication factor
 	others    []*bench.Dataset       // of otherTables
 	proxies   map[string]*subject    // by settings
-	wide      *bench.Dataset         // of memory; nil until filled
-	mebibytes *bench.Dataset         // of the floods; nil until filled
-	tombs     bool                   // whether fillTombs has
-	callers   int                    // who have the most in time of busy nodes; see possible
+	wide      *bench.Dataset         // of the scenario memory; nil until filled
+	mebibytes *bench.Dataset         // of the scenarios flood-…; nil until filled
+	tombs     bool                   // whether fillTombs has run
+	callers   int                    // how many get the most lookups in time from busy nodes; see busiest
 	static    bool                   // whether dynamic_snitch is off
 	stalls    *stallWatch
 }
@@ -81,18 +81,18 @@ type subject struct {
 	proxy  *experiment.Proxy
 	driver *bench.Driver
 	data   *bench.Dataset
-	// others are the drivers of otherTables, where these are loaded too.
+	// others are the drivers of otherTables, if these are loaded too.
 	others []*bench.Driver
-	// target is what the client asks; empty for the proxy over gRPC.
+	// target is the target that the client loads; empty for the proxy over gRPC.
 	target string
-	// token is what ask brings; empty for none.
+	// token is the bearer token that ask sends; empty for none.
 	token string
 }
 
 // close ends a proxy that a scenario has to itself.
 func (s *subject) close() {
 	s.leave()
-	_ = s.proxy.Stop() // one that was killed has been seen to be
+	_ = s.proxy.Stop() // the error of one that was killed is expected
 }
 
 // leave ends the connections of a client.
@@ -111,8 +111,8 @@ func newArena(t *testing.T) *arena {
 		"tombstone_warn_threshold": tombstoneLimit, "tombstone_failure_threshold": tombstoneLimit,
 	}}
 	layout.JVMArgs = []string{
-		"-Dcassandra.enable_nodelocal_queries=true", // which a read must ask for
-		// In 35 MiB, the default of small heaps, threads stop for up to 50 ms every three seconds.
+		"-Dcassandra.enable_nodelocal_queries=true", // used only by reads at NODE_LOCAL
+		// With 35 MiB, the default of small heaps, threads stop for up to 50 ms every three seconds.
 		"-Xms256M", "-Xmn128M",
 	}
 	if *short {
@@ -121,8 +121,8 @@ func newArena(t *testing.T) *arena {
 	site, err := lab.Boot(ctx, layout)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, site.Close()) })
-	// Else the first node would write it, for ten seconds of CPU, whenever a scenario stops it, and
-	// all nodes would take twice as long to start.
+	// Otherwise the first node would write it, for ten seconds of CPU, whenever a scenario stops it,
+	// and all nodes would take twice as long to start.
 	require.NoError(t, site.Cluster.SaveArchive(ctx))
 	a := &arena{t: t, site: site, cluster: site.Cluster, data: map[int]*bench.Dataset{}, proxies: map[string]*subject{}, stalls: watchStalls(ctx)}
 	for _, replication := range []int{1, 3} {
@@ -139,21 +139,20 @@ func newArena(t *testing.T) *arena {
 	return a
 }
 
-// The bounds of warming up. No scenario of the short form measures how late lookups are on
-// warm nodes.
+// The limits of the warm-up. In the short form no scenario measures latencies on warm nodes.
 const (
 	warmUnderLoad  = time.Minute
 	warmTurns      = 30
 	warmTurnsShort = 2
-	// warmInTurn is how many turns one after the other have to be good.
+	// warmInTurn is how many consecutive turns must be good.
 	warmInTurn = 2
-	// cool is for how long nodes are left alone after a turn that was not: the threads that compile
-	// code have the least priority, and get nothing of CPUs that are busy.
+	// cool is how long nodes are left alone after a turn that was not good: the compiler threads have
+	// the lowest priority and get nothing of busy CPUs.
 	cool = 4 * time.Second
 )
 
-// warm has the nodes compile their code: under far more load than they have to carry, and then
-// under the load of scenarios, left alone in between, until that is answered in time. It takes six
+// warm makes the nodes compile their code: under far more load than in scenarios, and then under
+// the load of scenarios, with rests in between, until that is answered in time. It takes six
 // minutes at most; the load before each fault shows whether it was enough.
 func (a *arena) warm() {
 	a.t.Helper()
@@ -178,27 +177,27 @@ func (a *arena) warm() {
 	}
 }
 
-// subject returns a proxy for the table of one key column with a replication factor, with
-// further settings of the table; equal ones are started once.
+// subject returns a proxy for the table of one key column with a replication factor and further
+// settings of the table. Proxies with equal settings are started once.
 func (a *arena) subject(replication int, settings ...string) *subject {
 	return a.start(true, replication, settings).alone()
 }
 
-// tables returns such a proxy with three replicas and loads all three tables.
+// tables returns such a proxy with three replicas, which loads all three tables.
 func (a *arena) tables(settings ...string) *subject { return a.start(true, 3, settings) }
 
-// alone returns a subject that loads the first table alone.
+// alone returns a subject that loads only the first table.
 func (s *subject) alone() *subject {
 	one := *s
 	one.others = nil
 	return &one
 }
 
-// unguarded returns a proxy that refuses nothing.
+// unguarded returns a proxy without admission, which refuses nothing.
 func (a *arena) unguarded() *subject { return a.start(false, 3, nil).alone() }
 
-// unprotected returns a proxy that neither hedges nor avoids hosts in trouble, and loads
-// all tables. Fail-over is on: a node that is frozen fails nothing.
+// unprotected returns a proxy that neither hedges nor avoids hosts, and loads all tables. Fail-over
+// stays on, because a frozen node returns no failure that would trigger it.
 func (a *arena) unprotected() *subject {
 	return a.start(true, 3, noHedge, "CHAOS_AVOIDANCE=nothing")
 }
@@ -229,11 +228,11 @@ func (a *arena) start(admission bool, replication int, settings []string, env ..
 	return s
 }
 
-// anywhere are the addresses of the listeners of a configuration.
+// anywhere is the configuration of listeners on any free ports.
 const anywhere = `grpc: "127.0.0.1:0", http: "127.0.0.1:0", admin: "127.0.0.1:0"`
 
-// own starts a proxy that a scenario has to itself, for its table of some data,
-// with a whole configuration and variables of the environment.
+// own starts a proxy that a scenario has to itself, for the table of a data set, with a complete
+// configuration and environment variables.
 func (a *arena) own(d *bench.Dataset, yaml string, env ...string) *subject {
 	a.t.Helper()
 	proxy, err := a.site.Start(context.WithoutCancel(a.t.Context()), yaml, env...)
@@ -241,15 +240,14 @@ func (a *arena) own(d *bench.Dataset, yaml string, env ...string) *subject {
 	return a.client(proxy, d, nil)
 }
 
-// client returns a proxy with a further client; change, which may be nil, says how
-// it differs.
+// client returns a subject with a further client of a proxy. change may modify it; it may be nil.
 func (a *arena) client(proxy *experiment.Proxy, d *bench.Dataset, change func(*bench.Open)) *subject {
 	a.t.Helper()
-	// A proxy that does not live through its scenario cannot tell what it spent.
+	// The cost of a proxy that may not survive its scenario cannot be read.
 	return a.metered(proxy, a.site.Meter(nil), d, change)
 }
 
-// metered is client with a meter of what is spent.
+// metered is client with a meter.
 func (a *arena) metered(proxy *experiment.Proxy, meter bench.Meter, d *bench.Dataset, change func(*bench.Open)) *subject {
 	a.t.Helper()
 	a.site.Data = d
@@ -262,13 +260,13 @@ func (a *arena) metered(proxy *experiment.Proxy, meter bench.Meter, d *bench.Dat
 	return &subject{proxy: proxy, driver: driver, data: d}
 }
 
-// plain is a configuration with a table of some data and everything else at its
-// default but the timeout, so that what is late is seen as late.
+// plain returns a configuration with the table of a data set and defaults, except for a long
+// timeout, so that late answers count as late.
 func plain(d *bench.Dataset) string {
 	return fmt.Sprintf("listen: {%s}\nshutdown: {delay: 0s}\ntables:\n  - {name: %s.%s, timeout: 2s}\n", anywhere, d.Profile.Keyspace, d.Profile.Table)
 }
 
-// fill makes the table of a profile anew and fills it.
+// fill drops the table of a profile, creates it again and fills it.
 func (a *arena) fill(p *bench.Profile) *bench.Dataset {
 	a.t.Helper()
 	a.cql("CREATE KEYSPACE IF NOT EXISTS "+p.Keyspace+" WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3}",
@@ -277,7 +275,7 @@ func (a *arena) fill(p *bench.Profile) *bench.Dataset {
 	return a.site.Data
 }
 
-// products returns the profile of the catalogue under another name.
+// products returns the profile products under another name.
 func products(keyspace, table string, partitions int) *bench.Profile {
 	source, err := profiles.Files.ReadFile("products.yaml")
 	if err != nil {
@@ -297,7 +295,7 @@ func (a *arena) cql(statements ...string) {
 	for _, s := range statements {
 		err := a.site.Client.Exec(a.t.Context(), s)
 		for tries := 1; err != nil && tries < 3 && strings.Contains(err.Error(), "connection reset"); tries++ {
-			// A connection that went through a relay which is gone.
+			// A connection may have gone through a relay that is gone.
 			a.hold(time.Second)
 			err = a.site.Client.Exec(a.t.Context(), s)
 		}
@@ -305,7 +303,7 @@ func (a *arena) cql(statements ...string) {
 	}
 }
 
-// load makes lookups of 50 keys for a while and checks every row.
+// load makes lookups of 50 keys at the default rate and checks every row.
 func (a *arena) load(s *subject, length time.Duration) *Load {
 	return a.loadAt(s, bench.Load{Rate: rate}, length)
 }
@@ -350,9 +348,8 @@ func (a *arena) loadTables(s *subject, load bench.Load, length time.Duration) *L
 	return sum
 }
 
-// calm loads a proxy until it answers a stretch of two seconds in time, for a minute at most:
-// nodes and proxy have just started at times. The load before the fault shows whether it was
-// enough.
+// calm loads a proxy until it answers two seconds of load in time, for a minute at most, since
+// nodes and proxy may have just started. The load before the fault shows whether it was enough.
 func (a *arena) calm(s *subject) {
 	a.t.Helper()
 	for begin := time.Now(); time.Since(begin) < span(time.Minute); {
@@ -362,7 +359,7 @@ func (a *arena) calm(s *subject) {
 	}
 }
 
-// inTime reports whether nodes answer so fast that they are warm.
+// inTime reports whether answers are so fast that the nodes are warm.
 func inTime(l *Load) bool { return l.Failed == 0 && l.P99 < 0.040 }
 
 // round loads one table.
@@ -373,13 +370,13 @@ func (a *arena) round(d *bench.Driver, target string, load bench.Load, length ti
 		SLA: report.SLA{Percentile: 95, TargetSeconds: deadline.Seconds()},
 	})
 	if err != nil {
-		a.t.Errorf("load: %v", err) // not FailNow: it may not be the goroutine of the test
+		a.t.Errorf("load: %v", err) // not FailNow, which needs the goroutine of the test
 		return &report.Round{}
 	}
 	return &runs[0].Rounds[0]
 }
 
-// during loads a proxy while do runs, for length at the least.
+// during loads a proxy while do runs, for at least length.
 func (a *arena) during(s *subject, length time.Duration, do func()) *Load {
 	a.t.Helper()
 	return a.duringAt(s, bench.Load{Rate: rate}, length, do)
@@ -402,7 +399,7 @@ func (a *arena) duringAt(s *subject, at bench.Load, length time.Duration, do fun
 	return loaded
 }
 
-// span returns the length of a stretch, shorter in the short form.
+// span returns the length of a load, which is shorter in the short form.
 func span(long time.Duration) time.Duration {
 	if *short {
 		return long / 4
@@ -419,7 +416,7 @@ func (a *arena) hold(d time.Duration) {
 	}
 }
 
-// restart starts all nodes anew, whatever has become of them, and warms them.
+// restart restarts all nodes, whatever their state, and warms them.
 func (a *arena) restart() {
 	for _, n := range a.cluster.Nodes() {
 		_ = n.Kill()
@@ -430,12 +427,12 @@ func (a *arena) restart() {
 	a.warm()
 }
 
-// staticNodes is told of scenarios that are static.
+// staticNodes is appended to the fault of scenarios that are static.
 const staticNodes = "; nodes with `dynamic_snitch: false`"
 
-// snitch starts the nodes anew with the dynamic snitch off, or on, if they are not so already. While
-// it is on, replicas ask a node that has just started, since it has not been slow yet, for what
-// they have themselves, and wait for its first answer.
+// snitch restarts the nodes with the dynamic snitch off, or on, if it is not so already. While it
+// is on, replicas ask a node that has just started for data that they have themselves, because it
+// has not been slow yet, and wait for its first answer.
 func (a *arena) snitch(static bool) {
 	a.t.Helper()
 	if static == a.static {
@@ -448,20 +445,20 @@ func (a *arena) snitch(static bool) {
 	a.restart()
 }
 
-// snitch is the setting of nodes with the dynamic snitch off, or on.
+// snitch returns the setting for nodes with the dynamic snitch off, or on.
 func snitch(static bool) map[string]any { return map[string]any{"dynamic_snitch": !static} }
 
 // node returns a node by its number, from 1.
 func (a *arena) node(n int) *devcluster.Node { return a.cluster.Nodes()[n-1] }
 
-// must stops the scenario at an error of the tools it uses.
+// must ends the scenario when one of its tools fails.
 func (a *arena) must(err error) {
 	a.t.Helper()
 	require.NoError(a.t, err)
 }
 
-// sum adds up the series of a metric of a proxy whose labels are as given, in
-// pairs: counters and gauges by value, histograms by count.
+// sum adds up the series of a metric of a proxy with the given labels, in pairs: counters and
+// gauges by value, histograms by count.
 func (a *arena) sum(s *subject, name string, labels ...string) float64 {
 	total := 0.0
 	for _, m := range a.metrics(s)[name].GetMetric() {
@@ -481,7 +478,7 @@ func matches(m *dto.Metric, labels []string) bool {
 	return true
 }
 
-// asked is how many first sub-queries a host has answered.
+// asked returns how many first attempts a host has answered.
 func (a *arena) asked(s *subject, n *devcluster.Node) float64 {
 	return a.sum(s, "qosproxy_subquery_duration_seconds", "host", n.Addr(), "attempt", "first")
 }
@@ -502,8 +499,8 @@ func (a *arena) metrics(s *subject) map[string]*dto.MetricFamily {
 	return families
 }
 
-// back loads until a host answers first attempts again, and returns how
-// long that took; a minute and more means never.
+// back loads a proxy until a host answers first attempts again, and returns how long that took; a
+// minute or more means never.
 func (a *arena) back(s *subject, n *devcluster.Node) time.Duration {
 	const patience = time.Minute
 	start, before := time.Now(), a.asked(s, n)
@@ -511,8 +508,8 @@ func (a *arena) back(s *subject, n *devcluster.Node) time.Duration {
 	defer cancel()
 	for ctx.Err() == nil {
 		a.load(s, time.Second)
-		// More than what a host that is avoided is asked, and less than a third of the lookups,
-		// each of which may be one group.
+		// The threshold is above what an avoided host is asked, and below a third of the lookups, each of
+		// which may be one group.
 		if a.asked(s, n) >= before+rate/10 {
 			return time.Since(start)
 		}
@@ -521,17 +518,16 @@ func (a *arena) back(s *subject, n *devcluster.Node) time.Duration {
 	return patience
 }
 
-// ended counts lookups that a proxy has ended since it started: all of them, those that it has
-// answered in full, how many of these within the deadline, which is an edge of the histogram, and
-// those that it has refused for load.
+// ended counts the lookups that a proxy has ended since it started: all, those answered in full,
+// those of them within the deadline, which is an edge of the histogram, and those refused for load.
 type ended struct{ all, full, inTime, refused float64 }
 
 func (e ended) minus(o ended) ended {
 	return ended{e.all - o.all, e.full - o.full, e.inTime - o.inTime, e.refused - o.refused}
 }
 
-// ended counts those with the labels given, all at one moment: refusals go on when the load has
-// ended, and counted a moment later they would be more than all lookups.
+// ended counts lookups with the given labels, from one scrape: refusals continue after the load,
+// and if they were counted a moment later they would be more than all lookups.
 func (a *arena) ended(s *subject, labels ...string) ended {
 	var e ended
 	for _, m := range a.metrics(s)["qosproxy_lookup_duration_seconds"].GetMetric() {
@@ -556,7 +552,7 @@ func (a *arena) ended(s *subject, labels ...string) ended {
 	return e
 }
 
-// answer is what is read of an answer over HTTP.
+// answer has the fields of an HTTP answer that are used.
 type answer struct {
 	Results []struct {
 		Status string                       `json:"status"`
@@ -568,8 +564,8 @@ type answer struct {
 	} `json:"keys"`
 }
 
-// ask posts to a table of a proxy over HTTP: verb is batchGet or explain and body is
-// JSON. An answer of any status is one.
+// ask sends a request for a table to a proxy over HTTP. verb is batchGet or explain and body is
+// JSON. An answer with any status is not an error.
 func ask(ctx context.Context, s *subject, table, verb, body string) (*answer, error) {
 	url := fmt.Sprintf("http://%s/v1/%s:%s", s.proxy.HTTP, strings.Replace(table, ".", "/", 1), verb)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))

@@ -14,37 +14,36 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Attack is a peer that takes memory or room of a gRPC server: it begins calls and never
-// ends them, or asks and never reads. It keeps to HTTP/2 in everything: flow control, and
-// the limit of streams that the server announces.
+// Attack is a hostile peer that occupies memory or streams of a gRPC server: it begins calls and
+// never ends them, or sends requests and never reads the answers. It follows HTTP/2 throughout,
+// including flow control and the server's limit of streams.
 type Attack struct {
-	// Address is host:port of a listener without TLS; Path is the full name of the method,
-	// and Token the bearer token, empty for none.
+	// Address is the host:port of a listener without TLS, Path the full name of the method, and Token
+	// the bearer token, empty for none.
 	Address, Path, Token string
-	// Connections are opened, and on each so many Calls are begun.
+	// Connections is the number of connections, and Calls the number of open calls on each.
 	Connections, Calls int
-	// Pause, when above 0, is between two calls of a connection, and a call that the server
-	// has ended is replaced by another. When 0, all are begun at once and none is replaced.
+	// Pause is the time between two calls of a connection; a call that the server has ended is then
+	// replaced by another. With 0, all calls begin at once and none is replaced.
 	Pause time.Duration
-	// Request is a whole message in gRPC's frame, after which the call is ended by its
-	// sender; its answer is not read beyond the first window of HTTP/2, 64 KiB.
+	// Request is a whole message in gRPC's framing. The sender ends the call after it, but reads the
+	// answer only as far as the first window of HTTP/2 allows, 64 KiB.
 	Request []byte
-	// Announced is the size of a message that is begun when there is no Request: all of it
-	// but the last byte is sent, and the call is never ended.
+	// Announced is used without a Request: it is the size of a message in bytes of which all but the
+	// last byte are sent. The sender never ends the call.
 	Announced int
 }
 
-// Attacked is what has become of an attack. Its fields grow while it runs.
+// Attacked counts what an attack has done. Its fields grow while it runs.
 type Attacked struct {
-	// Calls were begun; Reset are those that the server reset; Ended those that it ended
-	// in good order; Closed are connections that it closed.
+	// Calls is the number of calls begun, Reset of those that the server reset, and Ended of those
+	// that it ended in good order. Closed is the number of connections that the server closed.
 	Calls, Reset, Ended, Closed atomic.Int64
-	// Sent and Received are bytes of messages.
+	// Sent and Received are the bytes of messages.
 	Sent, Received atomic.Int64
 }
 
-// Run attacks until ctx ends, and returns when all connections are closed. Seen must not be
-// nil.
+// Run attacks until ctx ends, and returns when all connections are closed. Seen must not be nil.
 func (a *Attack) Run(ctx context.Context, seen *Attacked) error {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -62,7 +61,7 @@ func (a *Attack) Run(ctx context.Context, seen *Attacked) error {
 	return errors.Join(errs...)
 }
 
-// The windows of HTTP/2 until the server says otherwise, and the largest frame of data.
+// The initial window of HTTP/2 and the largest data frame sent, in bytes.
 const (
 	firstWindow = 65_535
 	largeFrame  = 16 << 10
@@ -75,19 +74,19 @@ type attacker struct {
 	conn   net.Conn
 	framer *http2.Framer
 
-	mu sync.Mutex // of what follows, and of writing
-	// window is what may be sent on the connection, initial what each stream begins with.
+	mu sync.Mutex // guards the fields below, and writing
+	// window is the bytes that may be sent on the connection; initial is the window of a new stream.
 	window, initial int64
 	streams         map[uint32]*begun
-	begun           int // calls so far
-	// more is signalled when something may be sent.
+	begun           int // calls begun so far
+	// more is signalled when a frame was read, so that more may be sent.
 	more chan struct{}
 }
 
-// begun is one call.
+// begun is one call: its flow-control window and the bytes left to send.
 type begun struct{ window, left int64 }
 
-// connection attacks by one connection until ctx ends or the server closes it.
+// connection attacks over one connection until ctx ends or the server closes it.
 func (a *Attack) connection(ctx context.Context, seen *Attacked) error {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", a.Address)
@@ -118,7 +117,7 @@ func (a *Attack) connection(ctx context.Context, seen *Attacked) error {
 		defer pauses.Stop()
 		next = pauses.C
 	} else if err := c.begin(a.Calls); err != nil {
-		return nil // the server has closed it, which is its right
+		return nil // the server may close it at any time
 	}
 	for {
 		if !c.send() {
@@ -139,7 +138,7 @@ func (a *Attack) connection(ctx context.Context, seen *Attacked) error {
 	}
 }
 
-// begin begins further calls, as many as there may be.
+// begin begins at most most further calls, up to Attack.Calls open ones.
 func (c *attacker) begin(most int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,8 +159,7 @@ func (c *attacker) begin(most int) error {
 	return nil
 }
 
-// headers returns the header block of a call. It is the same for each, so that the state
-// of HPACK does not matter: nothing is indexed.
+// headers returns the header block of a call. Nothing is indexed, so it is the same for every call.
 func (c *attacker) headers() []byte {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
@@ -177,8 +175,8 @@ func (c *attacker) headers() []byte {
 	return block.Bytes()
 }
 
-// send sends what the windows allow, a frame of each call in turn, and reports whether the
-// connection is still there.
+// send sends all that the windows allow, one frame of each call in turn. It reports whether the
+// connection is still usable.
 func (c *attacker) send() bool {
 	for {
 		sent := false
@@ -218,7 +216,8 @@ func (c *attacker) piece(s *begun, n int64) []byte {
 	return data
 }
 
-// read takes what the server says, and gives it no room for more.
+// read handles the server's frames until the connection ends. It never opens a window for more
+// data.
 func (c *attacker) read() {
 	for {
 		f, err := c.framer.ReadFrame()
@@ -231,7 +230,7 @@ func (c *attacker) read() {
 			c.settings(f)
 		case *http2.PingFrame:
 			if !f.IsAck() {
-				_ = c.framer.WritePing(true, f.Data) // it is seen by the next write
+				_ = c.framer.WritePing(true, f.Data) // the next write reports a failure
 			}
 		case *http2.WindowUpdateFrame:
 			if f.StreamID == 0 {
@@ -266,10 +265,10 @@ func (c *attacker) settings(f *http2.SettingsFrame) {
 		}
 		c.initial = int64(size)
 	}
-	_ = c.framer.WriteSettingsAck() // a connection that is gone is seen by the next write
+	_ = c.framer.WriteSettingsAck() // the next write reports a failure
 }
 
-// forget ends a call that the server has ended.
+// forget removes a call that the server has ended, and counts it.
 func (c *attacker) forget(id uint32, count *atomic.Int64) {
 	if _, ok := c.streams[id]; ok {
 		delete(c.streams, id)

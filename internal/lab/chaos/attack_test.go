@@ -12,8 +12,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/server"
 )
 
-// attacked runs an attack on a server of rows until something holds, and returns what
-// became of it.
+// attacked runs an attack on a server of rows until a condition holds, and returns its counts.
 func attacked(t *testing.T, r *rows, a *Attack, until func(*Attacked) bool) *Attacked {
 	t.Helper()
 	a.Address, a.Path = proxyOf(t, r, server.Limits{}), qosproxyv1.QosProxy_BatchGet_FullMethodName

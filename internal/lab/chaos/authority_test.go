@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// serverName is the name on certificates of an authority.
+// serverName is the name in certificates.
 const serverName = "proxy.test"
 
 // authority issues certificates.
@@ -43,15 +43,15 @@ func newAuthority() (*authority, error) {
 	return &authority{certificate, private}, err
 }
 
-// pool holds the authority alone.
+// pool returns a pool with only this authority.
 func (a *authority) pool() *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AddCert(a.certificate)
 	return p
 }
 
-// issue writes cert.pem and key.pem of the n-th certificate, whose serial number is
-// n+1, into a folder, each at once but one after the other.
+// issue writes cert.pem and key.pem of the n-th certificate, with serial number n+1, into a folder.
+// Each file is replaced atomically, one after the other.
 func (a *authority) issue(dir string, n int) error {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -76,7 +76,7 @@ func (a *authority) issue(dir string, n int) error {
 	return replace(filepath.Join(dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
 }
 
-// replace writes a file by rename, as an editor does.
+// replace replaces a file by rename, as an editor does.
 func replace(file string, data []byte) error {
 	if err := os.WriteFile(file+".new", data, 0o600); err != nil {
 		return err

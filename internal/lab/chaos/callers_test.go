@@ -12,15 +12,14 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/bench"
 )
 
-// held is what a proxy holds while nobody asks.
+// held is what a proxy holds while it has no lookups.
 type held struct{ goroutines, permits, outstanding, heap float64 }
 
 func (h held) String() string {
 	return fmt.Sprintf("%.0f goroutines, %.0f keys with permits, %.0f outstanding at hosts, %.1f MiB of heap", h.goroutines, h.permits, h.outstanding, h.heap/(1<<20))
 }
 
-// holds reads what a proxy holds after a garbage collection; it serves its
-// profiler.
+// holds returns what a proxy holds after a garbage collection. The proxy must serve its profiler.
 func (a *arena) holds(s *subject) held {
 	resp, err := http.Get("http://" + s.proxy.Admin + "/debug/pprof/heap?gc=1")
 	a.must(err)
@@ -31,8 +30,8 @@ func (a *arena) holds(s *subject) held {
 	}
 }
 
-// near reports whether it is as much as at the start: goroutines of the driver and
-// of connections come and go, and caches have filled.
+// near reports whether it is about as much as at the start: goroutines of driver and connections
+// come and go, and caches fill.
 func (h held) near(start held) bool {
 	return h.goroutines <= start.goroutines+20 && h.permits == 0 && h.outstanding == 0 && h.heap <= start.heap+16<<20
 }
@@ -55,8 +54,7 @@ var cancelled = scenario{
 			lookups = 5_000
 		}
 		st := storm{address: s.proxy.GRPC, lookups: 5_000, callers: 64, patience: 10 * time.Millisecond, cut: 500, request: requestOf}
-		// What is kept from the first lookups on is no leak: connections, statements,
-		// caches.
+		// What the first lookups leave for good is no leak: connections, statements, caches.
 		_, err := st.run(a.t.Context())
 		a.must(err)
 		a.hold(3 * time.Second)
@@ -108,8 +106,8 @@ const (
 	leftPermits     = "keys with permits"
 	leftOutstanding = "outstanding sub-queries"
 	moreHeap        = "more heap"
-	// refusedMeanwhile are lookups of the storm that were refused for load. Who hangs up is no
-	// sign of a host that is late; lookups that the proxy itself had no CPU for are.
+	// refusedMeanwhile counts the lookups of the storm that were refused for load. A caller that hangs
+	// up does not make a host look late; a lookup for which the proxy had no CPU does.
 	refusedMeanwhile = "lookups refused meanwhile"
 )
 
@@ -140,8 +138,8 @@ var abuse = scenario{
 	why:     "several safeguards protect, each of which is enough here; tests of the server have a control of each",
 	measure: func(a *arena, _ bool) *Outcome {
 		o := &Outcome{}
-		// Whoever may flood is held to a share: what is asked and reset at once is read all
-		// the same, as CQL has no cancel.
+		// The flooding client has a share: keys that are asked for and reset at once are still read, as
+		// CQL has no cancellation.
 		good, bad := caller{name: "good", priority: "interactive"}, caller{"bad", "batch", ", keys_per_second: 1000"}
 		s := a.own(a.data[3], a.configure(", max_connections: 500, max_connection_age: 5s, write_timeout: 2s, handshake_timeout: 2s", []caller{good, bad}))
 		defer s.close()

@@ -26,28 +26,28 @@ var (
 	budget = flag.Duration("chaos.budget", 0, "begin no further scenario after this time, such as 75m; 0 for no end")
 )
 
-// scenario is a promise and how it is put to the test.
+// scenario is a promise and the way it is tested.
 type scenario struct {
-	// name is short and fit for a file; fault, promise and rely are a line of the table:
-	// what is done, what must hold meanwhile, and what a user may rely on.
+	// name is short and fit for a file name. fault, promise and rely are cells of the scoreboard: what
+	// is done, what must hold meanwhile, and what a user may rely on.
 	name, fault, promise, rely string
-	// quick is how often it is measured in the short form: three times where a try takes
-	// up to ten seconds, else once; 0 leaves it out, where the promise hangs on the share of
-	// the CPUs or another scenario shows much the same. Network scenarios need a network of their own.
+	// quick is the number of tries in the short form: three if a try takes up to ten seconds,
+	// otherwise one. 0 leaves the scenario out, because its promise depends on how the CPUs are
+	// shared, or another scenario shows much the same. Network scenarios need a network of their own.
 	quick   int
 	network bool
-	// static has the nodes' dynamic_snitch off: each replica answers by itself.
+	// static turns dynamic_snitch off on the nodes, so that each replica answers by itself.
 	static bool
-	// measure makes the fault once and says what was seen, with the safeguard on or off.
+	// measure makes the fault once, with the safeguard on or off, and returns what was seen.
 	measure func(a *arena, safe bool) *Outcome
-	// judge holds the promise against what all tries have seen together.
+	// judge checks the promise against the sum of all tries.
 	judge func(o *Outcome) []Check
-	// without says what is off in the control; empty where there is nothing to turn
-	// off, and then why must say why the measurement can fail all the same.
+	// without names what is off in the control. If it is empty, because nothing can be turned off, why
+	// says what else shows that the measurement can fail.
 	without, why string
 }
 
-// scenarios are the scoreboard, in its order.
+// scenarios are all scenarios, in the order of the scoreboard.
 var scenarios = slices.Concat(
 	[]scenario{frozen, slow}, blackHoles,
 	[]scenario{loss, delayOne, delayAll, killed, rollingRestart, membership, allDown, oneReplica, quorumLost},
@@ -94,7 +94,7 @@ func TestChaos(t *testing.T) {
 	t.Logf("%.0f s in all\n%s", time.Since(begin).Seconds(), Board(verdicts))
 }
 
-// skip leaves out a scenario that cannot run here, has run, or is too late.
+// skip skips a scenario that cannot run here, has run already, or begins too late.
 func (s *scenario) skip(t *testing.T, begin time.Time) {
 	t.Helper()
 	if s.network && !ownNetwork {

@@ -14,14 +14,14 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/bench"
 )
 
-// caller is a client of the configuration; limits are further settings of it, in YAML.
+// caller is a client of the configuration. limits are further settings of the client, in YAML.
 type caller struct{ name, priority, limits string }
 
 // token is the bearer token of a client.
 func (c caller) token() string { return "token-of-" + c.name + "-0123456789abcdef" }
 
-// configure returns a configuration with clients that may read the table, and
-// listeners that have more settings; further settings are those of the table.
+// configure returns a configuration with clients that may read the table, and with further settings
+// of listeners (listen) and of the table (settings).
 func (a *arena) configure(listen string, clients []caller, settings ...string) string {
 	a.t.Helper()
 	dir, err := os.MkdirTemp(a.cluster.Dir(), "clients")
@@ -38,36 +38,35 @@ func (a *arena) configure(listen string, clients []caller, settings ...string) s
 	return b.String()
 }
 
-// The proxy's histogram of lookups tells them apart by their number of keys, so that
-// what a caller got can be counted there: under such load the client, on the same
-// CPUs, is late itself.
+// The proxy's histogram separates lookups by their number of keys, so the caller's share can be
+// counted there. The client would count wrong: under such load, on the same CPUs, it is late
+// itself.
 const (
-	measuredKeys = 50 // of those a promise is made to
-	crowdKeys    = 60 // of those that ask for too much
+	measuredKeys = 50 // of the callers with a promise
+	crowdKeys    = 60 // of the callers that ask for too much
 	measured     = "11-50"
 )
 
-// as returns a proxy with a client's load of lookups with so many keys.
+// as returns a subject that loads the proxy as a client, with lookups of this many keys.
 func (a *arena) as(s *subject, c caller, keys int) *subject {
 	return a.client(s.proxy, a.data[3], func(o *bench.Open) {
 		o.Token, o.Mix = c.token(), []bench.Kind{{Weight: 1, Keys: keys}}
 	})
 }
 
-// crowding is how many times the possible load a crowd asks for. What the crowd itself gets is not
-// measured, so it may be more than overloads.
+// crowding is the crowd's load relative to the possible load. It may be more than overloads, since
+// the crowd's own results are not measured.
 const crowding = 3
 
-// settled is how long a crowd has been there when what others get of the proxy is
-// counted: as long as the proxy may take to find the limit. The proxy is as old when they are
-// counted alone.
+// settled is how long a crowd has been there before the results of others are counted: as long as
+// the proxy may take to find its limit. The proxy is as old when the others are counted alone.
 const settled = 5 * time.Second
 
-// crowded loads a proxy with lookups to which a promise is made, and with others
-// meanwhile, and tells which share of the first was not answered in full and in time:
-// from when it has settled on, and alone before, which shows whether the machine is large
-// enough. All that the clients sent count, also those that the proxy refuses before it knows
-// how many keys they have.
+// crowded loads a proxy with polite lookups, which have a promise, first alone and then beside
+// greedy ones. It notes the share of polite lookups that were not answered in full and in time:
+// alone, which shows whether the machine is large enough, and beside the others once settled. All
+// lookups that clients sent count, including those that the proxy refuses before it knows their
+// number of keys.
 func (a *arena) crowded(o *Outcome, s *subject, length time.Duration, polite map[*subject]float64, greedy *subject, greed float64) {
 	of := func(length time.Duration) (lookups int64) {
 		var load sync.WaitGroup
@@ -99,7 +98,7 @@ func (a *arena) crowded(o *Outcome, s *subject, length time.Duration, polite map
 	greedy.leave()
 }
 
-// followLimit logs once a second what a proxy lets in, so that a failure can be read.
+// followLimit logs once a second how much a proxy admits, to explain failures.
 func (a *arena) followLimit(s *subject, length time.Duration) {
 	var seen []string
 	for end := time.Now().Add(length); time.Now().Before(end); {
@@ -114,7 +113,7 @@ const (
 	notInTimeAlone = "not in time before the crowd"
 )
 
-// crowdChecks allow a share of lookups not in time, in percent.
+// crowdChecks returns checks that allow a percentage of lookups not in time.
 func crowdChecks(percent float64) func(o *Outcome) []Check {
 	return func(o *Outcome) []Check {
 		return []Check{

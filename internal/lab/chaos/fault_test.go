@@ -21,7 +21,7 @@ import (
 
 // The promises under a fault.
 const (
-	promisedTail  = 25 * time.Millisecond // p99 above that before
+	promisedTail  = 25 * time.Millisecond // increase of p99 over that before
 	promisedExtra = 0.05                  // sub-queries beyond the first attempts
 	promisedBack  = time.Minute           // until a healthy host is asked again
 )
@@ -33,13 +33,13 @@ const (
 	restLength  = 6 * time.Second
 )
 
-// noHedge are the settings with which nothing is asked twice because it is late.
+// noHedge are the settings of a table without hedging.
 var noHedge = []string{"speculative_retry: NONE"}
 
-// nothingProtects says what the control of a fault does without.
+// nothingProtects says what is off in the control of a fault.
 const nothingProtects = "no hedging (speculative_retry NONE) and no avoidance of hosts in trouble"
 
-// trafficBack is how long a host that is healthy again was not asked.
+// trafficBack is the figure for how long a host was not asked after it was healthy again.
 const trafficBack = "asked again after"
 
 // underFault loads a proxy before, during and after a fault of node 3. The fault is over
@@ -50,7 +50,7 @@ func (a *arena) underFault(s *subject, safe bool, length time.Duration, fault fu
 	o.load("before", a.load(s, restLength))
 	o.load("during", a.during(s, length, fault))
 	if !safe {
-		// The node has recovered when those that avoid it ask it again.
+		// The node has recovered when proxies that avoid hosts ask it again.
 		a.back(a.tables(), a.node(3))
 		return o
 	}
@@ -59,7 +59,7 @@ func (a *arena) underFault(s *subject, safe bool, length time.Duration, fault fu
 	return o
 }
 
-// faultChecks are the promise of underFault.
+// faultChecks returns the checks of underFault.
 func faultChecks(o *Outcome) []Check {
 	before, during := o.Load("before"), o.Load("during")
 	return []Check{
@@ -139,7 +139,7 @@ func (a *arena) kill() {
 	a.hold(5 * time.Second)
 }
 
-// noFailures is the promise that no lookup fails meanwhile.
+// noFailures checks that no lookup failed meanwhile.
 func noFailures(o *Outcome) []Check {
 	during := o.Load("during")
 	return []Check{
@@ -171,7 +171,7 @@ var rollingRestart = scenario{
 					return // one node shows it
 				}
 				a.hold(5 * time.Second)
-				a.must(n.LimitCPU(0)) // which by itself makes a node pause, and look unhealthy
+				a.must(n.LimitCPU(0)) // lifting a limit makes a node pause and look unhealthy, too
 				o.figure(Most, fmt.Sprintf("node %d asked again after", n.Number()), a.untilSteady(s, n).Seconds(), "s")
 			}
 			told(a.node(3), "is steady")
@@ -183,8 +183,8 @@ var rollingRestart = scenario{
 	},
 }
 
-// restartRate is the load while nodes start, in lookups per second: a JVM that starts has CPUs
-// of its own in production, and here the same two as all others.
+// restartRate is the load while nodes start, in lookups per second. In production a starting JVM
+// has its own CPUs; here it shares two with everything else.
 const restartRate = 20
 
 // The waits of untilSteady.
@@ -193,8 +193,8 @@ const (
 	patient = 2 * time.Minute
 )
 
-// untilSteady waits until a proxy has found a host healthy and asked it for some seconds
-// under restartRate, for two minutes at most, and returns how long that took.
+// untilSteady waits until a proxy considers a host healthy and asks it for some seconds under
+// restartRate, for two minutes at most. It returns how long that took.
 func (a *arena) untilSteady(s *subject, n *devcluster.Node) time.Duration {
 	start := time.Now()
 	for since := start; time.Since(since) < steady && time.Since(start) < patient; {
@@ -207,13 +207,13 @@ func (a *arena) untilSteady(s *subject, n *devcluster.Node) time.Duration {
 	return time.Since(start)
 }
 
-// startShare is the share of a CPU that a node gets from its start on where nodes
-// start under load, of what others leave. A JVM that starts takes all it can get for half a minute,
-// which in production it takes from nobody else.
+// startShare is the share of a CPU that a node gets where nodes start under load, as far as others
+// leave it. A starting JVM takes all CPU it can get for half a minute; in production nobody else
+// wants it.
 const startShare = 0.5
 
-// apart holds every node that is started from now on to a share of a CPU that nobody else wants,
-// until what it returns is called.
+// apart limits every node that starts from now on to startShare of a CPU, and only of what nobody
+// else wants, until lift is called.
 func (a *arena) apart() (lift func()) {
 	running := map[int]bool{}
 	for _, n := range a.cluster.Nodes() {
@@ -403,16 +403,15 @@ var thawUnderLoad = scenario{
 	},
 }
 
-// withinBudget holds the sub-queries beyond the first attempts to the share that hedges
-// have, what the budgets of so many proxies have saved up besides, and their floor of one
-// a second.
+// withinBudget checks that the attempts beyond the first stay within the hedge budget, what the
+// budgets of the proxies have saved up, and their floor of one a second.
 func withinBudget(l *Load, saved float64) Check {
 	most := hedge.SubQueryRatio + (saved+l.Seconds)/max(l.First, 1)
 	return amount("extra sub-queries", l.ExtraShare()*100, most*100, "%")
 }
 
-// awaitCQL waits until a node answers a request of the native protocol: OPTIONS,
-// which it puts in line with all others.
+// awaitCQL waits until a node answers OPTIONS, a request of the native protocol that queues like
+// all others.
 func (a *arena) awaitCQL(addr string) {
 	for {
 		ctx, cancel := context.WithTimeout(a.t.Context(), 5*time.Second)
@@ -426,8 +425,7 @@ func (a *arena) awaitCQL(addr string) {
 	}
 }
 
-// options sends an OPTIONS request of protocol version 4 and reads the head of the
-// answer.
+// options sends an OPTIONS request of protocol version 4 and reads the header of the answer.
 func options(ctx context.Context, addr string) error {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)
@@ -464,14 +462,14 @@ var hedgeStorm = scenario{
 		read, wanted := a.keysRead(), a.keysWanted(s)
 		lift := a.limitNodes(0.15)
 		defer lift()
-		// Long enough for what budgets have saved up to count for little.
+		// Long enough that what budgets have saved up matters little.
 		length := time.Minute
 		if !safe {
 			length = faultLength
 		}
 		o.load("during", a.load(s, span(length)))
 		lift()
-		a.hold(5 * time.Second) // for the nodes to work off what nobody waits for
+		a.hold(5 * time.Second) // for the nodes to finish reads for which nobody waits
 		o.figure(Sum, "keys read by the nodes", a.keysRead()-read, "")
 		o.figure(Sum, "keys of the lookups", a.keysWanted(s)-wanted, "")
 		a.back(a.subject(3), a.node(3))

@@ -11,19 +11,19 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/bench"
 )
 
-// What the proxy may take in the floods, in MiB: the budget of its configuration, and what
-// its resident memory may rise by besides.
+// The memory of the proxy in the floods, in MiB: the budget of its configuration, and how much more
+// its resident memory may rise.
 const (
 	floodBudget = 128
 	floodSlack  = 64
 )
 
-// floodRate is that of the good lookups beside a flood, in lookups per second: whoever
-// floods has CPUs of its own in production, and here the same two.
+// floodRate is the rate of the good lookups beside a flood, per second. In production a flooding
+// peer has its own CPUs; here it shares two.
 const floodRate = 20
 
-// floodStop is the rise of resident memory at which a flood is ended, in MiB: beyond ten
-// times what is allowed nothing is to be learned.
+// floodStop is the rise of resident memory, in MiB, at which a flood ends: more than ten times what
+// is allowed shows nothing further.
 const floodStop = floodBudget + 12*floodSlack
 
 // mebibytes is a table of partitions of 1 MiB.
@@ -49,7 +49,7 @@ const (
 	goodLost     = "good lookups lost"
 )
 
-// by says how many connections attack.
+// by describes the number of attacking connections.
 func by(connections int) string {
 	if connections == 1 {
 		return "by 1 connection"
@@ -57,13 +57,12 @@ func by(connections int) string {
 	return fmt.Sprintf("by %d connections", connections)
 }
 
-// rise and calls are the names of figures for so many connections.
+// rise and calls return the names of figures for a number of connections.
 func rise(connections int) string  { return "rise of memory " + by(connections) }
 func calls(connections int) string { return "calls begun " + by(connections) }
 
-// flooded attacks a new proxy by one connection, and another one by fifty, beside good
-// lookups, and tells by how much their memory rose. The control is by so many connections
-// as show it.
+// flooded attacks a new proxy with one connection, and another with fifty, beside good lookups, and
+// notes how much their memory rose. The control attacks with enough connections to show the rise.
 func (a *arena) flooded(safe bool, control int, attack func(connections int) *Attack) *Outcome {
 	o := &Outcome{}
 	if a.mebibytes == nil {
@@ -88,7 +87,7 @@ func (a *arena) flooded(safe bool, control int, attack func(connections int) *At
 	return o
 }
 
-// beside attacks a proxy beside good lookups.
+// beside attacks a proxy while it serves good lookups.
 func (a *arena) beside(o *Outcome, s *subject, attack *Attack, figure string, length time.Duration) {
 	attack.Address = s.proxy.GRPC
 	a.loadAt(s, bench.Load{Rate: floodRate}, 3*time.Second)
@@ -153,7 +152,7 @@ var floodAnswers = scenario{
 		request, err := message(&qosproxyv1.BatchGetRequest{Keyspace: schemaKeyspace, Table: "mebibytes", Keys: []*qosproxyv1.Key{textKey("id-0000000")}})
 		a.must(err)
 		return a.flooded(safe, 50, func(connections int) *Attack {
-			// As fast as the proxy admits them: what is refused is no answer.
+			// As fast as the proxy admits them: a refused lookup has no answer to read slowly.
 			most, pause := 250, 20*time.Millisecond
 			if connections > 1 {
 				most, pause = 20, 500*time.Millisecond
@@ -163,8 +162,8 @@ var floodAnswers = scenario{
 	},
 }
 
-// readerPause is between the beginnings of two calls of slow-readers: what they hold is
-// looked at, not what thirty thousand keys cost the hosts when they are asked for at once.
+// readerPause is the time between the beginnings of two calls of slow-readers. The scenario is
+// about what the readers hold, not about the cost to hosts of thirty thousand keys at once.
 const readerPause = 150 * time.Millisecond
 
 var slowReading = scenario{

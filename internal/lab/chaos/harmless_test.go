@@ -10,7 +10,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/bench"
 )
 
-// How long a proxy is given each load of no-harm, and how long that is counted, each time: with
+// How long a proxy gets each load of no-harm before it is counted, and how long it is counted: with
 // both proxies, twice each, 256 s a try.
 const (
 	harmSettle  = 500 * time.Millisecond
@@ -42,7 +42,7 @@ var noHarm = scenario{
 		defer with.close()
 		defer without.close()
 		for _, c := range harmCells() {
-			// In this order a machine that gets slower or faster meanwhile harms neither.
+			// In this order a machine whose speed drifts favours neither.
 			for _, pair := range [][]*subject{{with, without}, {without, with}} {
 				seen := compared{}
 				for _, s := range pair {
@@ -62,13 +62,14 @@ var noHarm = scenario{
 			o.figure(Sum, "in time without admission", seen.inTimeWithout, "")
 			o.figure(Sum, "refused", seen.refused, "")
 		}
-		o = Merge(o) // one figure of each name
+		o = Merge(o) // to sum figures of the same name
 		a.back(a.subject(3), a.node(3))
 		return o
 	},
 }
 
-// closed loads a proxy with a cell, and tells what its callers saw and how many were refused.
+// closed loads a proxy with a cell and returns what its callers saw and how many lookups were
+// refused.
 func (a *arena) closed(s *subject, c cell, d *bench.Dataset) (l *Load, refused float64) {
 	a.t.Helper()
 	one := a.client(s.proxy, d, func(o *bench.Open) {

@@ -8,7 +8,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/report"
 )
 
-// loadOf returns a load with so many lookups of each latency in milliseconds.
+// loadOf returns a load with a count of lookups for each latency in milliseconds.
 func loadOf(failed int64, millis map[int64]int64) *Load {
 	r := &report.Round{Seconds: 10}
 	for ms, n := range millis {
@@ -20,7 +20,7 @@ func loadOf(failed int64, millis map[int64]int64) *Load {
 	return NewLoad(r)
 }
 
-// outcomeOf returns a try with such a load, and a figure of each kind.
+// outcomeOf returns a try with such a load and a figure of each kind.
 func outcomeOf(failed int64, millis map[int64]int64, figure float64) *Outcome {
 	o := &Outcome{}
 	o.load("during", loadOf(failed, millis))
@@ -63,7 +63,7 @@ func TestLoadsOfTablesAreToldApart(t *testing.T) {
 	assert.Contains(t, all.String(), "(one key column 2 of 100, two key columns 1 of 50)")
 }
 
-// The promise of a try that keeps it does not make up for another that does not.
+// A try that keeps the promise does not make up for another that does not.
 func TestAPromiseIsKeptByAllTriesTogether(t *testing.T) {
 	promise := func(o *Outcome) []Check { return []Check{counted("lookups failed", o.Load("during").Failed, 0)} }
 	for name, tt := range map[string]struct {

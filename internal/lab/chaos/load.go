@@ -11,53 +11,52 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/report"
 )
 
-// Load is what a stretch of load has seen. Those of several tables or tries are added
-// up by Merge.
+// Load is the result of a period of load. Add adds another, such as that of another table or try.
 type Load struct {
-	// Name says when it was: before, during, after.
+	// Name says when the load ran: before, during or after the fault.
 	Name string `json:"name"`
-	// Seconds is how long it took; of loads that ran side by side, the longest.
+	// Seconds is its duration: the longest of loads that ran side by side, and the sum after Merge.
 	Seconds float64 `json:"seconds"`
-	// Lookups were made; OK had an answer for every key, in time or not. Failed had a key
-	// without an answer, a wrong or a missing row, or were late; Lost are those without
-	// the late.
+	// Lookups is the number made. OK had an answer for every key, in time or not. Lost had a key
+	// without an answer, a wrong row or a missing one. Failed are the lost and the late.
 	Lookups int64 `json:"lookups"`
 	OK      int64 `json:"ok"`
 	Failed  int64 `json:"failed"`
 	Lost    int64 `json:"lost"`
 	Late    int64 `json:"late"`
-	// WrongRows differ from what was written; MissingKeys were written and not found.
+	// WrongRows is the number of rows that differ from what was written; MissingKeys is the number of
+	// written keys that were not found.
 	WrongRows   int64 `json:"wrong_rows"`
 	MissingKeys int64 `json:"missing_keys"`
-	// FailedAt is when the first that failed ended, in seconds since the load began, ascending; at
+	// FailedAt is when the first failed lookups ended, in seconds since the load began, ascending; at
 	// most 20 of each table.
 	FailedAt []float64 `json:"failed_at,omitempty"`
-	// Stalls are when the load generator got no CPU for a while, likewise: what failed then may
-	// be the machine's fault. Those of several tries are not added up.
+	// Stalls lists when the load generator got no CPU. Lookups that failed at such a time may have
+	// failed because of the machine. Add and Merge drop the stalls of other tries.
 	Stalls []Stall `json:"stalls,omitempty"`
-	// First are the sub-queries that were the first for their keys, Extra all others.
+	// First is the number of first attempts, Extra that of hedges and fail-overs.
 	First float64 `json:"first_sub_queries"`
 	Extra float64 `json:"extra_sub_queries"`
-	// P50, P95, P99 and Max are of all lookups, in seconds.
+	// P50, P95, P99 and Max are percentiles over all lookups, in seconds.
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
-	// Errors are the texts of errors, with how many lookups had them.
+	// Errors counts lookups by the text of their error.
 	Errors map[string]int64 `json:"errors,omitempty"`
-	// Tables are the loads of each table, when there were several.
+	// Tables splits the counts by table, when there were several.
 	Tables []TableLoad `json:"tables,omitempty"`
 
 	samples []report.Sample
 }
 
-// Stall is a time in which the load generator got no CPU.
+// Stall is a period in which the load generator got no CPU.
 type Stall struct {
-	// At is when it ended, in seconds since the load began; Seconds is how long it was.
+	// At is when the period ended, in seconds since the load began; Seconds is how long it lasted.
 	At      float64 `json:"at"`
 	Seconds float64 `json:"seconds"`
-	// Stolen are the seconds of CPU time of this machine that its host gave to others
-	// meanwhile, in steps of a hundredth.
+	// Stolen is the CPU time that the host of this virtual machine gave to others meanwhile, in
+	// seconds, to a hundredth.
 	Stolen float64 `json:"stolen,omitempty"`
 }
 
@@ -65,16 +64,16 @@ func (s Stall) String() string {
 	return fmt.Sprintf("%.1f s for %.0f ms (stolen %.0f ms)", s.At, s.Seconds*1e3, s.Stolen*1e3)
 }
 
-// TableLoad is what lookups of one table have seen.
+// TableLoad counts the lookups of one table.
 type TableLoad struct {
 	// Name says what kind of table it is.
 	Name string `json:"name"`
-	// Lookups were made, of which Failed failed.
+	// Lookups is the number made, Failed the number that failed.
 	Lookups int64 `json:"lookups"`
 	Failed  int64 `json:"failed"`
 }
 
-// NewLoad is the load of one round.
+// NewLoad returns the load of one round.
 func NewLoad(r *report.Round) *Load {
 	c := &r.Counts
 	l := &Load{
@@ -89,7 +88,7 @@ func NewLoad(r *report.Round) *Load {
 	return l
 }
 
-// Add adds another load of the same name, whose samples are merged with those there are.
+// Add adds the counts and samples of another load, and recomputes the percentiles. Seconds stays.
 func (l *Load) Add(other *Load) {
 	l.Lookups += other.Lookups
 	l.OK += other.OK
@@ -126,7 +125,7 @@ func (l *Load) finish() {
 	l.P50, l.P95, l.P99, l.Max = l.at(0.50), l.at(0.95), l.at(0.99), l.at(1)
 }
 
-// at is the latency in seconds that a share of the lookups did not exceed.
+// at returns the latency in seconds that this share of the lookups did not exceed.
 func (l *Load) at(share float64) float64 {
 	total, seen := int64(0), int64(0)
 	for _, s := range l.samples {
@@ -140,10 +139,10 @@ func (l *Load) at(share float64) float64 {
 	return 0
 }
 
-// ExtraShare is the share of sub-queries beyond the first attempts.
+// ExtraShare returns the ratio of hedges and fail-overs to first attempts.
 func (l *Load) ExtraShare() float64 { return l.Extra / max(l.First, 1) }
 
-// String is the load in full.
+// String returns the load in full.
 func (l *Load) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %d lookups, %s", l.Name, l.Lookups, failures(l.Failed))
@@ -164,24 +163,24 @@ func (l *Load) String() string {
 	return b.String()
 }
 
-// Short is the load in few words.
+// Short returns the load in a few words.
 func (l *Load) Short() string {
 	return fmt.Sprintf("%s %s of %d, p99 %.1f ms", l.Name, failures(l.Failed), l.Lookups, l.P99*1e3)
 }
 
 func failures(n int64) string { return fmt.Sprintf("%d failed", n) }
 
-// code is the beginning of an error of gRPC, or of a key; variable are the parts by
-// which equal errors differ.
+// code matches the prefix of a gRPC error or of a key's error; variable matches the parts in which
+// otherwise equal errors differ.
 var (
 	code     = regexp.MustCompile(`^(?:rpc error: code = (\w+) desc = |KEY_STATUS_(\w+): )`)
 	variable = regexp.MustCompile(`\d+(\.\d+)?(ms|s)\b`)
 )
 
-// mostErrors is how many kinds of errors are told.
+// mostErrors is how many kinds of errors are listed.
 const mostErrors = 3
 
-// errorsInWords tells the most frequent errors; empty when there are none.
+// errorsInWords lists the most frequent errors; empty when there are none.
 func errorsInWords(errors map[string]int64) string {
 	kinds := map[string]int64{}
 	for text, n := range errors {

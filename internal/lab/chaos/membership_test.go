@@ -13,11 +13,11 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
 )
 
-// promisedRing is how long the proxy may believe in a ring that has changed.
+// promisedRing is how long the proxy may use a ring that has changed.
 const promisedRing = 90 * time.Second
 
-// membershipRate is the load while nodes join and leave: half of restartRate, as the ring has a
-// node more on the same two CPUs.
+// membershipRate is the load while nodes join and leave: half of restartRate, because one more node
+// shares the two CPUs.
 const membershipRate = restartRate / 2
 
 const ringRightAfter = "ring right after"
@@ -33,8 +33,8 @@ var membership = scenario{
 		right := time.Duration(0)
 		o.load("during", a.duringAt(s, bench.Load{Rate: membershipRate}, 0, func() {
 			defer a.apart()()
-			// The ring delay, for which a node that joins or leaves says so beforehand,
-			// is 30 s unless a development cluster makes it shorter.
+			// The ring delay, for which a node announces that it joins or leaves, is 30 s by default, but
+			// shorter in a development cluster.
 			node, err := a.cluster.AddNode(a.t.Context(), devcluster.NodeConfig{DC: "dc1", Rack: "rack1", ExtraYAML: snitch(true), JVMArgs: []string{"-Dcassandra.ring_delay_ms=6000"}})
 			a.must(err)
 			if safe { // the control reads another table

@@ -30,11 +30,11 @@ mix:
   - keys: 1
 `
 
-// memoryLimit is what the proxy is held to, in bytes.
+// memoryLimit is the memory limit of the proxy, in bytes.
 const memoryLimit = 256 << 20
 
-// smallLoad is that of the floods: at 50 lookups a second nodes that read partitions of 10 MiB
-// on the same two CPUs leave the promise no room.
+// smallLoad is the load of the floods. At 50 lookups a second the promise could not be kept beside
+// nodes that read partitions of 10 MiB on the same two CPUs.
 var smallLoad = bench.Load{Rate: floodRate}
 
 // The figures of memory.
@@ -59,7 +59,7 @@ var memory = scenario{
 			a.wide = a.fill(p)
 		}
 		yaml, env := a.configure("", []caller{{name: "small", priority: "interactive"}, {name: "wide", priority: "batch"}}), []string{fmt.Sprintf("GOMEMLIMIT=%d", memoryLimit/10*9)}
-		// Every lookup reads by itself, or eight reads would do for all.
+		// Without coalescing every lookup reads by itself; otherwise eight reads would serve all.
 		table := "  - {name: " + schemaKeyspace + ".wide, timeout: 2s, coalesce: false, max_rows_per_key: 1000"
 		if safe {
 			table += "}\n"
@@ -87,7 +87,7 @@ var memory = scenario{
 		var statuses map[string]int64
 		crowd := func() { statuses = a.flood(owned, a.wide, 1000, span(15*time.Second)) }
 		if cold {
-			// Nodes that read such partitions for the first time compile, and hold up all others.
+			// Nodes that read such partitions for the first time compile, which delays everything else.
 			a.duringAt(small, smallLoad, 0, crowd)
 		}
 		watch := watchPeak(owned.proxy.PID())
@@ -98,7 +98,7 @@ var memory = scenario{
 			a.t.Logf("the proxy spent %.1f s of CPU in %.0f s; statuses of the large: %v", a.sum(owned, "process_cpu_seconds_total")-spent, l.Seconds, statuses)
 		}
 		if !safe {
-			// The nodes do not survive that.
+			// The nodes do not survive the control.
 			defer a.restart()
 		}
 		killed := 0.0
@@ -127,14 +127,13 @@ var memory = scenario{
 	},
 }
 
-// longestPause is how long a caller of flood waits at most.
+// longestPause is the longest backoff of a caller of flood.
 const longestPause = 8 * time.Second
 
-// flood has so many callers look one key of a dataset up each, over and over, and
-// returns how often each status came; error is for what was no answer. Who is refused waits a
-// second, as Retry-After says, and twice as long each time that it is refused again, by half more or
-// less at random, as clients do: a thousand that come back at one moment take the CPU that the
-// nodes need.
+// flood lets callers look up one key each of a data set, over and over, and returns how often each
+// status came; error stands for what was no answer. A refused caller waits a second, as Retry-After
+// says, and twice as long after each further refusal, with a random jitter of half, as clients do:
+// a thousand that return at one moment would take the CPU that the nodes need.
 func (a *arena) flood(s *subject, d *bench.Dataset, callers int, length time.Duration) map[string]int64 {
 	ctx, cancel := context.WithTimeout(a.t.Context(), length)
 	defer cancel()
@@ -172,8 +171,8 @@ func (a *arena) flood(s *subject, d *bench.Dataset, callers int, length time.Dur
 	return statuses
 }
 
-// watchPeak follows a process until what it returns is called, which tells the most
-// memory the process has had resident, in bytes.
+// watchPeak watches a process until the returned function is called, which returns the peak of its
+// resident memory in bytes.
 func watchPeak(pid int) func() int64 {
 	enough, result := make(chan struct{}), make(chan int64)
 	go func() {

@@ -18,31 +18,29 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
 )
 
-// The environment by which the suite finds what was made for it before it entered a
-// network namespace, where nothing can be fetched.
+// The environment variables that name what was prepared before the suite entered a network
+// namespace, where nothing can be downloaded.
 const (
 	insideVariable = "QOSPROXY_CHAOS_INSIDE"
 	binaryVariable = "QOSPROXY_CHAOS_BINARY"
 )
 
 var (
-	// binary is the proxy under test.
+	// binary is the path of the proxy under test.
 	binary string
-	// ownNetwork says whether the suite has a network of its own.
+	// ownNetwork is whether the suite has a network of its own.
 	ownNetwork bool
 )
 
-// TestMain runs the suite in a network namespace of its own, so that black holes
-// and losses are its own. Without root it runs where it is, and scenarios of the
-// network are left out.
+// TestMain runs the suite in a network namespace of its own, so that black holes and losses affect
+// nobody else. Without root it runs where it is, and skips network scenarios.
 func TestMain(m *testing.M) {
 	if what := os.Getenv(abuserVariable); what != "" {
 		os.Exit(beAbuser(what))
 	}
 	flag.Parse()
 	binary, ownNetwork = os.Getenv(binaryVariable), os.Getenv(insideVariable) != ""
-	// The proxy takes variables with its prefix for settings, and refuses those that
-	// it does not know.
+	// The proxy reads variables with its prefix as settings and refuses those that it does not know.
 	_ = os.Unsetenv(binaryVariable)
 	_ = os.Unsetenv(insideVariable)
 	if ownNetwork {
@@ -62,12 +60,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// product is the folder of the module that is tested: built there, the proxy has the
-// versions of its own go.mod.
+// product is the folder of the tested module. Built there, the proxy has the versions of its own
+// go.mod.
 const product = "../../.."
 
-// prepareAndRun builds the proxy, fetches Cassandra and nftables, and runs this program again,
-// as root in a new network namespace.
+// prepareAndRun builds the proxy, downloads Cassandra and nftables, and runs this program again, as
+// root in a new network namespace.
 func prepareAndRun() (int, error) {
 	dir, err := os.MkdirTemp("", "qosproxy-chaos")
 	if err != nil {
@@ -101,7 +99,7 @@ func prepareAndRun() (int, error) {
 	return 0, err
 }
 
-// installNftables installs what scenarios of the network drop packets with, where it is
+// installNftables installs nftables, with which network scenarios drop packets, where it is
 // missing.
 func installNftables() error {
 	if _, err := exec.LookPath("nft"); err == nil {
@@ -114,7 +112,7 @@ func installNftables() error {
 	return nil
 }
 
-// loopbackUp turns the loopback device on, which a new namespace has off.
+// loopbackUp turns on the loopback device, which is off in a new namespace.
 func loopbackUp() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

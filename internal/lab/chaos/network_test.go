@@ -19,8 +19,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
 )
 
-// filter puts a table of nftables in the place of the suite's own; no rules remove
-// it. The suite runs in a network namespace of its own, so nobody else is hit.
+// filter replaces the suite's own table of nftables; without rules it removes the table. The suite
+// has its own network namespace, so nobody else is affected.
 func (a *arena) filter(rules ...string) {
 	a.t.Helper()
 	script := "table ip chaos {}\ndelete table ip chaos\n"
@@ -47,7 +47,7 @@ func answers(n *devcluster.Node) string {
 	return fmt.Sprintf("ip saddr %s tcp sport 9042", n.IP())
 }
 
-// blackHole is a fault in which packets vanish.
+// blackHole returns a scenario in which packets vanish.
 func blackHole(name, fault string, rules func(*devcluster.Node) []string) scenario {
 	return scenario{
 		name: name, fault: fault, promise: faultPromise, rely: faultRely, network: true, without: nothingProtects, judge: faultChecks,
@@ -57,7 +57,7 @@ func blackHole(name, fault string, rules func(*devcluster.Node) []string) scenar
 	}
 }
 
-// drop has rules for a while.
+// drop applies rules for the length of a fault.
 func (a *arena) drop(rules ...string) {
 	a.filter(rules...)
 	a.hold(span(faultLength))
@@ -76,8 +76,8 @@ var blackHoles = []scenario{
 	blackHole("black-hole-answers", "answers of one node vanish for 20 s", func(n *devcluster.Node) []string { return []string{answers(n) + " drop"} }),
 }
 
-// lost is the share of packets that loss takes, in percent. TCP sends a lost packet of
-// loopback again within milliseconds, so that less fails next to nothing in the control.
+// lost is the percentage of packets that the scenario loss drops. TCP resends a lost loopback
+// packet within milliseconds, so with less nothing would fail in the control.
 const lost = 15
 
 // promisedLoss is the share of lookups that may fail while packets are lost.
@@ -108,15 +108,15 @@ var loss = scenario{
 	},
 }
 
-// Ports of the relays: the first of them, and the one by which a relay reaches its
-// node past the redirection.
+// Ports of the relays: the first of them, and the one from which a relay reaches its node without
+// being redirected.
 const (
 	relayPort = 17000
 	nodePort  = 19042
 )
 
-// relays put a relay before each of some nodes, for connections that are opened
-// from now on, and return what delays their answers, and what removes them.
+// relays puts a relay in front of each of these nodes, for connections opened from now on. delay
+// sets the delay of their answers; remove removes the relays.
 func (a *arena) relays(nodes ...*devcluster.Node) (delay func(time.Duration), remove func()) {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	var proxies []*toxiproxy.Proxy
@@ -126,7 +126,7 @@ func (a *arena) relays(nodes ...*devcluster.Node) (delay func(time.Duration), re
 		proxies = append(proxies, toxiproxy.NewProxy(server, n.IP(), listen, net.JoinHostPort(n.IP(), strconv.Itoa(nodePort))))
 		fmt.Fprintf(&rules, "%s dnat to %s\nip daddr %s tcp dport %d dnat to %s:9042\n", requests(n), listen, n.IP(), nodePort, n.IP())
 	}
-	// First, for it may fail, and a relay that stays would be in the way of the next.
+	// This may fail, so it is first: a relay that stays would be in the way of the next.
 	a.nft("table ip relay {\nchain relays { type nat hook output priority -100;\n" + rules.String() + "}\n}\n")
 	for _, p := range proxies {
 		a.must(p.Start())
@@ -150,7 +150,7 @@ func (a *arena) relays(nodes ...*devcluster.Node) (delay func(time.Duration), re
 	}
 }
 
-// slower is by how much one distant node may move the median, in milliseconds.
+// slower is how many milliseconds one distant node may add to the median.
 const slower = 2.5
 
 const delayPromise = "0 failed; extra sub-queries within the budget of hedges; p50 ≤ 1.1 × that without hedging + 2 ms"
@@ -184,24 +184,24 @@ func delayChecks(o *Outcome) []Check {
 	checks := []Check{
 		room(o.Load("before")),
 		counted("lookups failed", during.Failed, 0),
-		withinBudget(during, hedge.SubQueryBurst*float64(*times)), // each try has a proxy of its own
+		withinBudget(during, hedge.SubQueryBurst*float64(*times)), // each try has its own proxy
 	}
 	if plain.Lookups > 0 {
-		// The tolerance is the noise of a machine that is shared.
+		// The tolerance is the noise of a shared machine.
 		checks = append(checks, amount("p50", during.P50*1e3, 1.1*plain.P50*1e3+2, "ms"))
 	}
 	return checks
 }
 
-// another is a setting that makes a new proxy, for relays take new connections only.
+// another returns a setting that forces a new proxy, because relays affect only new connections.
 func (a *arena) another() string { return fmt.Sprintf("max_keys: %d", 100+len(a.proxies)) }
 
-// delayedTwice are the settings of delayed for a load that is compared with the same
-// without hedging.
+// delayedTwice returns the settings with which delayed compares a load with the same load without
+// hedging.
 func delayedTwice() [][]string { return [][]string{nil, noHedge} }
 
-// delayed loads new proxies with some settings each, one after the other, while the
-// answers of some nodes come 30 ms late.
+// delayed loads a new proxy with each of the settings, one after the other, while the answers of
+// these nodes come 30 ms late.
 func (a *arena) delayed(replication int, settings [][]string, nodes ...*devcluster.Node) *Outcome {
 	o := &Outcome{}
 	delay, remove := a.relays(nodes...)

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// cell is one load of no-harm: callers in a closed loop, with lookups of so many keys of one
-// table.
+// cell is one load of the scenario no-harm: a closed loop of callers, whose lookups have this many
+// keys of one table.
 type cell struct {
 	rows          string
 	keys, callers int
@@ -18,8 +18,8 @@ const (
 	fourRows = "four rows"
 )
 
-// harmCells are in the order in which they are measured: small lookups and few callers first,
-// so that what a load has taught a proxy bears little on the next.
+// harmCells returns the cells in the order in which they are measured. Small lookups and few
+// callers come first, so that what a proxy learned from one load affects the next one little.
 func harmCells() []cell {
 	var cells []cell
 	for _, rows := range []string{oneRow, fourRows} {
@@ -36,15 +36,15 @@ func (c cell) String() string {
 	return fmt.Sprintf("%d callers of %d keys, %s each", c.callers, c.keys, c.rows)
 }
 
-// compared is what a cell has shown with and without admission, in lookups.
+// compared holds the counts of lookups of a cell with and without admission.
 type compared struct {
 	inTime, refused, inTimeWithout, lateWithout float64
-	// pairs are stretches with admission beside one without, and squares the sum of the squares
-	// by which those in time differ in them.
+	// pairs counts the pairs of measurements, one with and one without admission. squares is the sum
+	// of the squared differences of their lookups in time.
 	pairs, squares float64
 }
 
-// What is kept of a cell.
+// The figures that an outcome keeps of a cell.
 const (
 	harmInTime        = "in time"
 	harmRefused       = "refused"
@@ -56,7 +56,7 @@ const (
 
 func (c cell) figure(name string) string { return c.String() + ", " + name }
 
-// note adds what a pair of stretches has shown.
+// note adds the result of one pair of measurements.
 func (c cell) note(o *Outcome, seen compared) {
 	o.detail(c.figure(harmInTime), seen.inTime)
 	o.detail(c.figure(harmRefused), seen.refused)
@@ -66,20 +66,20 @@ func (c cell) note(o *Outcome, seen compared) {
 	o.detail(c.figure(harmSquares), (seen.inTime-seen.inTimeWithout)*(seen.inTime-seen.inTimeWithout))
 }
 
-// of reads the figures of a cell.
+// of reads the figures of a cell from an outcome.
 func (c cell) of(o *Outcome) compared {
 	value := func(name string) float64 { return o.Value(c.figure(name)) }
 	return compared{value(harmInTime), value(harmRefused), value(harmInTimeWithout), value(harmLateWithout),
 		value(harmPairs), value(harmSquares)}
 }
 
-// keeps reports whether the SLA is met without admission: its p99 is in time.
+// keeps reports whether the cell meets the SLA without admission: 99 % of its lookups are in time.
 func (c compared) keeps() bool {
 	return c.inTimeWithout > 0 && c.lateWithout <= 0.01*(c.inTimeWithout+c.lateWithout)
 }
 
-// variance is that of what is in time more or less with admission, over all pairs, by how the
-// pairs differ from each other; 0 of less than two.
+// variance returns the variance of the summed difference of lookups in time, with and without
+// admission, estimated from how the pairs differ from each other; 0 for fewer than two pairs.
 func (c compared) variance() float64 {
 	if c.pairs < 2 {
 		return 0
@@ -88,9 +88,9 @@ func (c compared) variance() float64 {
 	return max(c.squares-less*less/c.pairs, 0) / (c.pairs - 1) * c.pairs
 }
 
-// scatter is how much the pairs of cells that need no admission differ from each other, all
-// taken together: the variance of the sum of one, relative to the square of what is in time in
-// it without admission. A cell by itself has too few pairs to tell.
+// scatter returns the mean variance of the cells that need no admission, each relative to the
+// square of its lookups in time without admission. The cells are pooled because one alone has too
+// few pairs.
 func scatter(cells []compared) float64 {
 	var sum, n float64
 	for _, c := range cells {
@@ -102,17 +102,17 @@ func scatter(cells []compared) float64 {
 	return sum / max(n, 1)
 }
 
-// harmed reports whether less than 0.97 of what is in time without admission is in time with
-// it, by three standard deviations: of 32 cells one is seldom so by chance. What a lookup takes
-// on a machine of a few CPUs changes within seconds, so that stretches differ by far more than
-// counts of so many would (Poisson).
+// harmed reports whether fewer than 0.97 of the lookups in time without admission are in time with
+// it, by three standard deviations, so that chance rarely harms one of 32 cells. The latency of a
+// lookup on a machine with few CPUs changes within seconds, so measurements differ by far more than
+// the counts suggest (Poisson).
 func (c compared) harmed(scatter float64) bool {
 	variance := max(c.inTime+c.inTimeWithout, c.variance(), scatter*c.inTimeWithout*c.inTimeWithout)
 	return c.inTime < 0.97*c.inTimeWithout-3*math.Sqrt(variance)
 }
 
-// judgeHarm holds each cell to what it is without admission, and those that need none to their
-// mean besides, which tells less of a difference from chance.
+// judgeHarm compares each cell with itself without admission. It also compares the mean of the
+// cells that need no admission, which shows smaller differences than a single cell.
 func judgeHarm(o *Outcome) []Check {
 	var all []compared
 	for _, c := range harmCells() {

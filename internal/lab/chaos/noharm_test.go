@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// harmOf is an outcome of no-harm whose loads are all alike but the first, which is light: six
-// pairs each, with admission by turns more and less in time by a part of what is without.
+// harmOf returns an outcome of no-harm whose loads are alike, except for a light first one. Of six
+// pairs each, those with admission are in time alternately more and less often, by a share swing.
 func harmOf(c compared, swing float64) *Outcome {
 	o := &Outcome{}
 	for i, one := range harmCells() {
@@ -18,7 +18,7 @@ func harmOf(c compared, swing float64) *Outcome {
 		for pair := range 6 {
 			c := c
 			if swing *= -1; pair%2 == 0 {
-				c.refused, c.lateWithout = 0, 0 // all in the others
+				c.refused, c.lateWithout = 0, 0 // they are all in the other pairs
 			} else {
 				c.refused, c.lateWithout = c.refused/3, c.lateWithout/3
 			}
@@ -58,8 +58,7 @@ func TestHarmIsToldFromChance(t *testing.T) {
 	}
 }
 
-// What a load scatters is told by all that need no admission together: of one there is too
-// little.
+// The scatter is estimated from all loads that need no admission: one alone has too few pairs.
 func TestLoadsScatterAlike(t *testing.T) {
 	calm := compared{inTime: 600, inTimeWithout: 600, pairs: 6, squares: 6 * 4}
 	wild := compared{inTime: 600, inTimeWithout: 600, pairs: 6, squares: 6 * 40 * 40}

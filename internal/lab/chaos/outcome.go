@@ -6,39 +6,38 @@ import (
 	"strings"
 )
 
-// Outcome is what one try has seen, or several tries together.
+// Outcome is the result of one try, or the sum of several.
 type Outcome struct {
-	// Loads are the stretches of load, in the order in which they are read.
+	// Loads are the periods of load, in the order in which they are to be read.
 	Loads []*Load `json:"loads,omitempty"`
-	// Figures are what was counted besides.
+	// Figures are the other measured values.
 	Figures []Figure `json:"figures,omitempty"`
 }
 
-// Figure is something that was counted. How figures of several tries become one is said
-// by Kind.
+// Figure is a measured value. Its Kind says how the figures of several tries are merged.
 type Figure struct {
-	// Name and Unit are words for people; Unit may be empty for a count.
+	// Name and Unit are for people; Unit may be empty for a count.
 	Name string `json:"name"`
 	Unit string `json:"unit,omitempty"`
-	// Kind is how it is merged.
+	// Kind says how it is merged.
 	Kind Kind `json:"kind"`
-	// Value is the figure; of a Share, its numerator, of which Of is the denominator.
+	// Value is the value; for a Share it is the numerator, and Of the denominator.
 	Value float64 `json:"value"`
 	Of    float64 `json:"of,omitempty"`
-	// Detail is set on what is for the judge, and not shown.
+	// Detail marks a figure that only the judge reads and reports do not show.
 	Detail bool `json:"detail,omitempty"`
 }
 
-// Kind is how a figure of several tries is made.
+// Kind says how the figures of several tries are merged.
 type Kind string
 
 // The kinds of figures.
 const (
-	// Sum adds up; Most takes the greatest and Least the least of the tries.
+	// Sum adds the values; Most takes the greatest and Least the least of them.
 	Sum   Kind = "sum"
 	Most  Kind = "most"
 	Least Kind = "least"
-	// Share adds up numerators and denominators, each for itself.
+	// Share adds numerators and denominators separately.
 	Share Kind = "share"
 )
 
@@ -53,17 +52,17 @@ func (o *Outcome) figure(kind Kind, name string, value float64, unit string) {
 	o.Figures = append(o.Figures, Figure{Name: name, Kind: kind, Value: value, Unit: unit})
 }
 
-// detail adds a Sum that is for the judge.
+// detail adds a Sum that only the judge reads.
 func (o *Outcome) detail(name string, value float64) {
 	o.Figures = append(o.Figures, Figure{Name: name, Kind: Sum, Value: value, Detail: true})
 }
 
-// share adds a figure that is a part of another.
+// share adds a Share, value of of.
 func (o *Outcome) share(name string, value, of float64) {
 	o.Figures = append(o.Figures, Figure{Name: name, Kind: Share, Value: value, Of: of})
 }
 
-// Load returns the load of a name; an empty one when there is none.
+// Load returns the load with this name, or an empty one.
 func (o *Outcome) Load(name string) *Load {
 	for _, l := range o.Loads {
 		if l.Name == name {
@@ -73,7 +72,8 @@ func (o *Outcome) Load(name string) *Load {
 	return &Load{Name: name}
 }
 
-// Value returns the figure of a name, of a Share the quotient; 0 when there is none.
+// Value returns the value of the figure with this name, for a Share the quotient; 0 when there is
+// none.
 func (o *Outcome) Value(name string) float64 {
 	for i := range o.Figures {
 		if o.Figures[i].Name == name {
@@ -90,7 +90,7 @@ func (f *Figure) value() float64 {
 	return f.Value
 }
 
-// Merge adds tries up. Percentiles of the sum are over the samples of all.
+// Merge returns the sum of tries. Its percentiles are over the samples of all tries.
 func Merge(tries ...*Outcome) *Outcome {
 	sum := &Outcome{}
 	for _, o := range tries {
@@ -128,7 +128,7 @@ func (f *Figure) add(other *Figure) {
 	}
 }
 
-// String is a figure for people.
+// String returns the figure in words.
 func (f *Figure) String() string {
 	switch {
 	case f.Kind == Share:
@@ -140,10 +140,10 @@ func (f *Figure) String() string {
 	}
 }
 
-// String is the outcome in full.
+// String returns the outcome in full.
 func (o *Outcome) String() string { return o.text((*Load).String) }
 
-// Short is the outcome in few words.
+// Short returns the outcome in a few words.
 func (o *Outcome) Short() string { return o.text((*Load).Short) }
 
 func (o *Outcome) text(load func(*Load) string) string {
@@ -159,39 +159,38 @@ func (o *Outcome) text(load func(*Load) string) string {
 	return strings.Join(parts, "; ")
 }
 
-// Check is one part of a promise, held against what was seen over all tries.
+// Check is one part of a scenario's promise, checked against the sum of all tries.
 type Check struct {
-	// What is counted that must not be, such as "lookups failed"; Unit is that of the
-	// figures and may be empty.
+	// What names what must not happen, such as "lookups failed"; Unit is the unit of Seen and Allowed
+	// and may be empty.
 	What string `json:"what"`
 	Unit string `json:"unit,omitempty"`
-	// Seen is how much of it there was, and Allowed how much may be.
+	// Seen is how much of it there was, and Allowed how much there may be.
 	Seen    float64 `json:"seen"`
 	Allowed float64 `json:"allowed"`
-	// Least is what a control must reach besides ten times Allowed.
+	// Least is what a control must reach in addition to ten times Allowed.
 	Least float64 `json:"least,omitempty"`
-	// Sane is set on a check of the measurement itself, by which no control breaks the
-	// promise.
+	// Sane marks a check of the measurement itself; it does not count as broken by a control.
 	Sane bool `json:"sane,omitempty"`
 }
 
-// How much worse a control must be.
+// How much worse a control must be than what is allowed, and the fewest failures that it must have.
 const (
 	tenfold       = 10
 	leastFailures = 10
 )
 
-// failed is a check of something that is counted one by one.
+// counted returns a check of a count.
 func counted(what string, seen int64, allowed float64) Check {
 	return Check{What: what, Seen: float64(seen), Allowed: allowed, Least: leastFailures}
 }
 
-// measured is a check of an amount; allowed is above 0.
+// amount returns a check of an amount; allowed is above 0.
 func amount(what string, seen, allowed float64, unit string) Check {
 	return Check{What: what, Seen: seen, Allowed: allowed, Unit: unit}
 }
 
-// sane is a check of the measurement: without it the others mean nothing.
+// sane returns a check of the measurement itself: unless it holds, the other checks mean nothing.
 func sane(what string, holds bool) Check {
 	c := Check{What: what, Sane: true}
 	if !holds {
@@ -200,8 +199,8 @@ func sane(what string, holds bool) Check {
 	return c
 }
 
-// room holds the load before a fault to none failed: where the machine has no room for
-// the load without a fault, the fault is not what fails lookups.
+// room checks that no lookup failed before the fault. Otherwise the machine was too slow for the
+// load, and failures during the fault say nothing about the fault.
 func room(before *Load) Check {
 	return sane(fmt.Sprintf("%d lookups failed before the fault: the machine had no room", before.Failed), before.Failed == 0 && before.Lookups > 0)
 }
@@ -209,13 +208,13 @@ func room(before *Load) Check {
 // Kept reports whether no more was seen than is allowed.
 func (c *Check) Kept() bool { return c.Seen <= c.Allowed }
 
-// Broken reports whether a control has broken it by ten times: ten times what is
-// allowed, and at least ten where failures are counted.
+// Broken reports whether a control broke the promise clearly: Seen reaches ten times Allowed, and
+// at least ten where failures are counted.
 func (c *Check) Broken() bool {
 	return !c.Sane && c.Seen > 0 && c.Seen >= max(tenfold*c.Allowed, c.Least)
 }
 
-// String is the check in words.
+// String returns the check in words.
 func (c *Check) String() string {
 	switch {
 	case c.Sane:
@@ -227,7 +226,7 @@ func (c *Check) String() string {
 	}
 }
 
-// text lists those checks that are picked, in words.
+// text lists the picked checks in words.
 func text(checks []Check, pick func(*Check) bool) string {
 	var parts []string
 	for i := range checks {

@@ -11,21 +11,21 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/bench"
 )
 
-// served is what a proxy has made of the lookups of a stretch, by its own count: under such
-// load the client, on the same CPUs, is late itself.
+// served counts the lookups of a period by the proxy's own metrics: under such load the client, on
+// the same CPUs, is late itself.
 type served struct {
 	ended
 	seconds float64
 }
 
-// late is the share that was not in time. What ends unanswered at its deadline is as late as what
-// comes after it.
+// late returns the share of lookups that were not in time. One that ends unanswered at its deadline
+// counts as late.
 func (s *served) late() float64 { return (s.all - s.inTime) / max(s.all, 1) }
 
-// admitted is how many were not refused.
+// admitted returns how many lookups were not refused.
 func (s *served) admitted() float64 { return s.all - s.refused }
 
-// serve loads a proxy and counts.
+// serve loads a proxy and counts its lookups.
 func (a *arena) serve(s *subject, load bench.Load, length time.Duration) *served {
 	before := a.ended(s)
 	over := make(chan struct{})
@@ -39,8 +39,7 @@ func (a *arena) serve(s *subject, load bench.Load, length time.Duration) *served
 	return &served{got, max(l.Seconds, 1)}
 }
 
-// followEnded logs once a second what a proxy has made of the lookups, so that a failure can be
-// read.
+// followEnded logs the proxy's counts of lookups once a second, to explain failures.
 func (a *arena) followEnded(s *subject, over <-chan struct{}) {
 	var seen []string
 	for last := a.ended(s); ; {
@@ -57,7 +56,7 @@ func (a *arena) followEnded(s *subject, over <-chan struct{}) {
 	}
 }
 
-// limitNodes holds every node to a share of a CPU until lift is called, once or more.
+// limitNodes limits every node to a share of a CPU until lift is called, once or more.
 func (a *arena) limitNodes(share float64) (lift func()) {
 	a.t.Helper()
 	set := func(share float64) {
@@ -69,35 +68,35 @@ func (a *arena) limitNodes(share float64) (lift func()) {
 	return func() { set(0) }
 }
 
-// onOneCPU has all nodes share one CPU, while the possible load is looked for and exceeded, until
-// lift is called, once or more: nodes are the bottleneck then, as they are in production, and the
-// rest of the machine is for the proxies and the load generator. By a quota of a quarter of a CPU
-// each, nodes were stopped for most of any 10 ms, and answered 32 to 229 lookups a second.
+// onOneCPU makes all nodes share one CPU until lift is called, once or more, while the possible
+// load is searched and exceeded. The nodes are then the bottleneck, as in production, and the other
+// CPUs are for the proxies and the load generator. With a quota of a quarter of a CPU each, nodes
+// were stopped for most of any 10 ms, and answered 32 to 229 lookups a second.
 func (a *arena) onOneCPU() (lift func()) {
 	a.t.Helper()
 	a.must(a.site.Apart(true))
 	return func() { a.must(a.site.Apart(false)) }
 }
 
-// The bounds of busiest: how often the nodes are warmed, and how often callers are looked for.
+// The limits of busiest: how often it warms the nodes, and how often it searches.
 const (
 	warmings = 6
 	searches = 6
 )
 
-// mostLate is the share of lookups that may be late where a load is called possible.
+// mostLate is the largest share of late lookups of a load that counts as possible.
 const mostLate = 0.01
 
-// risen is how much more a stretch must answer than the best before it to say that nodes
-// still become faster.
+// risen is the factor by which a warm-up must exceed the best one before it to show that the nodes
+// still get faster.
 const risen = 1.1
 
-// busiest returns how many callers have the most lookups per second in time, over all searches and
-// with at most mostLate of them late. They ask through a proxy that refuses nothing: callers that
-// are refused come back at once, and their refusals would be the load. Nodes with so little CPU
-// compile for minutes what a high load is the first to need. So they are warmed with all the CPU
-// there is until they answer no more than before, and callers are looked for until two searches in
-// turn find no more; once for all scenarios. It leaves the nodes on one CPU.
+// busiest returns the number of callers that get the most lookups per second in time, over all
+// searches and with at most mostLate of them late. They ask through a proxy that refuses nothing:
+// refused callers would come back at once, and their refusals would be the load. With so little
+// CPU, nodes would compile for minutes the code that only a high load needs. So they are warmed
+// with all CPUs until they answer no more than before, and the search is repeated until two in a
+// row find no more. All scenarios share the result. It leaves the nodes on one CPU.
 func (a *arena) busiest() int {
 	if a.callers > 0 {
 		return a.callers
@@ -141,8 +140,8 @@ func (a *arena) busiest() int {
 	return a.callers
 }
 
-// possible returns how many lookups per second are in time without an overload, of the callers who
-// have the most and a proxy that refuses nothing. The machine gives half as much from one minute to
+// possible returns how many lookups per second are in time without an overload, with the callers of
+// busiest and a proxy that refuses nothing. The machine's speed varies by half from one minute to
 // the next, so it is measured beside what is compared with it.
 func (a *arena) possible() float64 {
 	callers := a.busiest()
@@ -150,12 +149,12 @@ func (a *arena) possible() float64 {
 	return got.inTime / got.seconds
 }
 
-// overloads are how many times the possible load the proxy is asked for. Of three times, 1,060
-// lookups a second, 90 % of the possible was in time: as the one CPU that is left of two is busy
-// with asking and refusing, what is let in waits for it.
+// overloads are the loads of the proxy relative to the possible load. With a factor of three, 1,060
+// lookups a second, 90 % of the possible was in time: the one CPU of two that is left is busy with
+// asking and refusing, and admitted lookups wait for it.
 var overloads = []float64{2.5, 2}
 
-// goodput is the name of a figure.
+// goodput returns the name of the figure for an overload.
 func goodput(times float64) string {
 	return fmt.Sprintf("in time under %g ×, of the possible", times)
 }
@@ -164,7 +163,7 @@ func admitted(times float64) string {
 	return fmt.Sprintf("not in time under %g ×, of what was not refused", times)
 }
 
-// afterLoad is what part of the possible is asked for afterwards.
+// afterLoad is the load after the overload, relative to the possible load.
 const afterLoad = 0.4
 
 var afterwards = fmt.Sprintf("not in time 5 s after, at %g ×", afterLoad)

@@ -16,32 +16,32 @@ import (
 	"time"
 )
 
-// abuser is what abusive peers do to a proxy. They live in a process of their own, with
-// a nice value: what they spend is neither the load generator's nor the proxy's, as
-// peers have machines of their own.
+// abuser describes what abusive peers do to a proxy. They run in a process of their own with a nice
+// value, so that they take no CPU from load generator and proxy: real peers have their own
+// machines.
 type abuser struct {
 	Address, Token                   string
 	Slowloris, HalfOpen, SlowReaders int
-	// Attack, when not nil, is made in place of all others.
+	// Attack, when not nil, replaces all other abuse.
 	Attack *Attack
 }
 
-// abused is what has become of it: how many connections floods have used up, how many
-// that are half open are left, and the counts of an Attack.
+// abused is the result: the connections that floods have used up, the half-open ones that are left,
+// and the counts of an Attack.
 type abused struct {
 	Floods, HalfOpen            int
 	Calls, Reset, Ended, Closed int64
 	Sent, Received              int64 // bytes
 }
 
-// abuserVariable holds an abuser as JSON where this program is to be one.
+// abuserVariable holds an abuser as JSON in a process that is to be one.
 const abuserVariable = "QOSPROXY_CHAOS_ABUSER"
 
-// floodPause is between two floods. Each is as fast as it can be.
+// floodPause is the time between two floods, each of which is as fast as it can be.
 const floodPause = 250 * time.Millisecond
 
-// run begins, says so in a line, goes on until its input ends, and says what has become
-// of it in JSON.
+// run begins the abuse, writes a line, continues until its input ends, and writes the result as
+// JSON.
 func (a *abuser) run(in io.Reader, out io.Writer) error {
 	if a.Attack != nil {
 		return a.attack(in, out)
@@ -101,14 +101,14 @@ func (a *abuser) attack(in io.Reader, out io.Writer) error {
 	}))
 }
 
-// peers is an abuser that runs.
+// peers is a running abuser.
 type peers struct {
 	cmd *exec.Cmd
 	in  io.Closer
 	out *bufio.Reader
 }
 
-// startPeers starts an abuser and returns when all of it has begun.
+// startPeers starts an abuser and returns when all its abuse has begun.
 func startPeers(ctx context.Context, a *abuser) (*peers, error) {
 	what, err := json.Marshal(a)
 	if err != nil {
@@ -136,7 +136,7 @@ func startPeers(ctx context.Context, a *abuser) (*peers, error) {
 	return p, nil
 }
 
-// stop ends the abuse and returns what has become of it.
+// stop ends the abuse and returns the result.
 func (p *peers) stop() (*abused, error) {
 	var seen abused
 	err := p.in.Close()
@@ -144,7 +144,7 @@ func (p *peers) stop() (*abused, error) {
 	return &seen, err
 }
 
-// kill ends what stop has not.
+// kill kills the process if stop has not ended it.
 func (p *peers) kill() {
 	if p.cmd.ProcessState == nil {
 		_ = p.cmd.Process.Kill()
@@ -152,7 +152,7 @@ func (p *peers) kill() {
 	}
 }
 
-// beAbuser is the whole life of a process that is an abuser.
+// beAbuser is the main function of a process that is an abuser. It returns the exit code.
 func beAbuser(what string) int {
 	var a abuser
 	err := json.Unmarshal([]byte(what), &a)

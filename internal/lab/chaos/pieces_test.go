@@ -23,11 +23,10 @@ import (
 	"github.com/qosproxy/qosproxy/internal/server"
 )
 
-// These tests hold what the scenarios use against a proxy in this process whose rows
-// come from a function, so that a mistake shows before a cluster is booted.
+// These tests run the tools of the scenarios against a proxy in this process whose rows come from a
+// function, so that a mistake shows before a cluster is booted.
 
-// rows is a Lookup that takes its time. With leak, lookups that are cancelled stay
-// until the test ends.
+// rows is a Lookup that takes some time. With leak, cancelled lookups stay until the test ends.
 type rows struct {
 	table  *lookup.Table
 	took   time.Duration
@@ -94,8 +93,8 @@ func oneKey(int) *qosproxyv1.BatchGetRequest {
 		{Components: []*qosproxyv1.Value{{Kind: &qosproxyv1.Value_Text{Text: "a"}}}}}}
 }
 
-// A storm cancels, cuts, and leaves nothing behind; one over lookups that stay when
-// they are cancelled leaves what it is counted by.
+// A storm cancels lookups and cuts connections, and leaves nothing behind. If cancelled lookups
+// stay, the goroutines show it.
 func TestAStormLeavesNothingBehind(t *testing.T) {
 	for _, leak := range []bool{false, true} {
 		r := newRows(3 * time.Millisecond)
@@ -118,8 +117,8 @@ func TestAStormLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// Half-open connections are dropped above a limit; those of slowloris at the end of
-// the handshake, and not before.
+// Half-open connections beyond a limit are dropped; those of slowloris at the end of the handshake
+// timeout, and not before.
 func TestHeldConnectionsGoByTheLimits(t *testing.T) {
 	address := proxyOf(t, newRows(0), server.Limits{MaxConnections: 100, HandshakeTimeout: time.Hour})
 	open, release, err := hold(address, "", 200)
@@ -140,7 +139,7 @@ func TestHeldConnectionsGoByTheLimits(t *testing.T) {
 	}
 }
 
-// A reader that takes nothing is asked for no more than the write timeout.
+// A peer that does not read is cut off after the write timeout.
 func TestSlowReadersAreCutOffByTheWriteTimeout(t *testing.T) {
 	for timeout, ends := range map[time.Duration]bool{100 * time.Millisecond: true, time.Hour: false} {
 		r := newRows(0)
@@ -161,7 +160,7 @@ func TestSlowReadersAreCutOffByTheWriteTimeout(t *testing.T) {
 	}
 }
 
-// Every flood reaches the server, which ends those that a limit is for.
+// Every flood reaches the server, which ends those for which it has a limit.
 func TestFloodsReachTheServer(t *testing.T) {
 	r := newRows(time.Millisecond)
 	address := proxyOf(t, r, server.Limits{})
@@ -189,7 +188,7 @@ func TestFloodsReachTheServer(t *testing.T) {
 	for name, ended := range map[string]bool{"pings": true, "continuation": true, "settings": false} {
 		once(name, ended)
 	}
-	// The server begins none whose reset it has read before it had a CPU for them.
+	// The server does not begin a call whose reset it has read before it had a CPU for the call.
 	for begin := time.Now(); r.asked.Load() <= 10 && time.Since(begin) < 20*time.Second; {
 		once("rapid reset", false)
 	}

@@ -4,12 +4,12 @@ package chaos
 
 import "time"
 
-// quorumSettings have a table read at LOCAL_QUORUM, by replicas where they can be asked.
+// quorumSettings makes a table read at LOCAL_QUORUM, by replicas where these can be asked.
 var quorumSettings = []string{"consistency: LOCAL_QUORUM", "quorum_reads: replicas"}
 
-// byReplicas are the faults of a node for quorum reads by replicas, which need both of the
-// others. Tables that coordinators read at LOCAL_QUORUM have no such promise: a coordinator may
-// choose the node in trouble as its second replica.
+// byReplicas are faults of a node under quorum reads by replicas, which then need both other nodes.
+// Quorum reads by coordinators have no such promise: a coordinator may choose the node in trouble
+// as its second replica.
 var byReplicas = []scenario{
 	replicasUnder("replicas-frozen", "one node frozen for 20 s (SIGSTOP), quorum_reads: replicas", false, (*arena).freeze),
 	replicasUnder("replicas-slow", "one node with 5 % of a CPU for 20 s, quorum_reads: replicas", false, (*arena).slow),
@@ -38,8 +38,7 @@ func replicasUnder(name, fault string, network bool, do func(*arena)) scenario {
 	}
 }
 
-// killedReplica has no control of its own: fail-over needs no hedging, and one replica alone is
-// no quorum.
+// killedReplica has no control: fail-over needs no hedging, and one replica alone is no quorum.
 func killedReplica() scenario {
 	s := replicasUnder("replicas-killed", "one node killed (-9) and started again, quorum_reads: replicas", false, (*arena).kill)
 	s.without, s.why = "", "it is measured as killed, whose control breaks"
@@ -48,8 +47,8 @@ func killedReplica() scenario {
 
 const quorumReads = "qosproxy_quorum_reads_total"
 
-// quorumSubject returns a proxy for the first table that asks replicas: it has looked at the
-// ring for long enough.
+// quorumSubject returns a proxy for the first table that asks replicas: it has watched the ring for
+// long enough.
 func (a *arena) quorumSubject(safe bool) *subject {
 	var s *subject
 	if safe {

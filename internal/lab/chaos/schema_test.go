@@ -21,10 +21,10 @@ import (
 // schemaKeyspace holds the tables that scenarios alter.
 const schemaKeyspace = "chaos_tables"
 
-// retyped is a table that is dropped and made again with other types: each with a
-// literal, and what the proxy makes of it. No value of one type reads as that of
-// another, and those that are likely to be mistaken follow one another. Fields are those of
-// a user-defined type, which is made anew as well.
+// retyped is a table that is dropped and created again with other types. Each type has a literal
+// and the JSON that the proxy returns for it. No value of one type reads as that of another, and
+// types that are likely to be mistaken for each other follow one another. fields are those of a
+// user-defined type, which is created anew as well.
 const (
 	retyped = schemaKeyspace + ".retyped"
 	udt     = schemaKeyspace + ".pair"
@@ -94,8 +94,8 @@ var schemaChanges = scenario{
 	},
 }
 
-// sound notes whether what a proxy of its own answered of some data is as written, how many keys FAILED, by
-// the proxy's own count, and what else than lateness and load kept lookups from their answers.
+// sound notes whether the answers of a proxy match what was written, how many keys FAILED, by the
+// proxy's own count, and which errors other than lateness and load there were.
 func (a *arena) sound(o *Outcome, s *subject, d *bench.Dataset, l *Load) {
 	o.load("during", l)
 	o.figure(Sum, keysFailed, a.sum(s, "qosproxy_keys_total", "table", d.Profile.Keyspace+"."+d.Profile.Table, "status", "FAILED"), "")
@@ -111,9 +111,9 @@ func soundChecks(o *Outcome) []Check {
 	return checks
 }
 
-// neitherLateNorLoad counts the errors that tell of something else than of a machine
-// that is busy: nodes that change their schema fifty times on two CPUs are. The texts
-// beyond ten are not told apart.
+// neitherLateNorLoad counts the errors that do not come from a busy machine. Nodes that change
+// their schema fifty times on two CPUs are busy. Errors beyond the first ten texts cannot be told
+// apart.
 func neitherLateNorLoad(l *Load) (n int64) {
 	for text, count := range l.Errors {
 		busy := []string{"TIMED_OUT", "DeadlineExceeded", "CANCEL", "ResourceExhausted", "SHED", "other"}
@@ -124,8 +124,8 @@ func neitherLateNorLoad(l *Load) (n int64) {
 	return n
 }
 
-// probeRetyped reads the table of retypings until the function that it returns is
-// called, which says how many values came and how many of them nobody wrote.
+// probeRetyped reads the table of retypings until the returned function is called, which returns
+// how many values came and how many of them nobody wrote.
 func (a *arena) probeRetyped(s *subject) func() (found, wrong int64) {
 	ctx, cancel := context.WithCancel(a.t.Context())
 	var probing sync.WaitGroup
@@ -135,12 +135,12 @@ func (a *arena) probeRetyped(s *subject) func() (found, wrong int64) {
 			for ; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
 				got, err := ask(ctx, s, retyped, "batchGet", `{"keys":["k"],"columns":["v"]}`)
 				if err != nil || len(got.Results) == 0 {
-					continue // not there at the moment
+					continue // the table does not exist at the moment
 				}
 				for _, row := range got.Results[0].Rows {
 					found.Add(1)
 					var value bytes.Buffer
-					_ = json.Compact(&value, row["v"]) // of no value, nothing
+					_ = json.Compact(&value, row["v"]) // leaves value empty if the column is missing
 					if !slices.ContainsFunc(retypings, func(r struct{ cql, literal, json, fields string }) bool { return value.String() == r.json }) {
 						wrong.Add(1)
 					}
@@ -155,7 +155,7 @@ func (a *arena) probeRetyped(s *subject) func() (found, wrong int64) {
 	}
 }
 
-// tombstoneLimit is how many tombstones a node reads before it gives up.
+// tombstoneLimit is how many tombstones a node reads before it fails the read.
 const tombstoneLimit = 5000
 
 // tombs is a table with one key that has too many tombstones.
@@ -165,7 +165,7 @@ const (
 	otherAnswers = "answers other than 49 FOUND and 1 FAILED"
 )
 
-// fillTombs makes the table and returns its keys.
+// fillTombs creates the table, fills it and returns its keys.
 func (a *arena) fillTombs() []string {
 	names := make([]string, 50)
 	for i := range names {
@@ -236,9 +236,8 @@ var tombstones = scenario{
 	},
 }
 
-// promisedPrepares is how often a node may be asked to prepare after one eviction:
-// each form of the statement (IN, and = for a group of one) once for those who ask
-// at that moment.
+// promisedPrepares is how often a node may be asked to prepare after one eviction: each form of the
+// statement (IN, and = for a group of one) once for each reader at that moment.
 const promisedPrepares = 4
 
 var prepared = scenario{
@@ -288,8 +287,7 @@ var prepared = scenario{
 	},
 }
 
-// prepares counts what the audit logs of the nodes say of statements on a table
-// that were prepared.
+// prepares returns how many statements on a table were prepared according to the nodes' audit logs.
 func (a *arena) prepares(table string) int {
 	total := 0
 	for _, n := range a.cluster.Nodes() {

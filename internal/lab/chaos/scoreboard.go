@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// order are the scenarios in the order of the scoreboard.
+// order lists the scenarios in the order of the scoreboard.
 var order = []string{
 	"frozen", "slow", "black-hole", "black-hole-requests", "black-hole-answers", "loss", "delay-one", "delay-all", "killed", "rolling-restart",
 	"membership", "all-down", "rf1", "quorum-lost",
@@ -22,37 +22,35 @@ var order = []string{
 	"memory", "flood-requests", "flood-answers", "slow-readers", "cancelled", "sigterm", "reload", "abuse",
 }
 
-// Verdict is what is kept of a scenario that has run, as JSON.
+// Verdict is the stored result of a scenario, as JSON.
 type Verdict struct {
-	// Scenario is its name.
+	// Scenario is the name of the scenario.
 	Scenario string `json:"scenario"`
-	// Fault is what was done, Promise what must hold meanwhile, and Rely what a user may
-	// rely on, in one sentence.
+	// Fault is what was done, Promise what must hold meanwhile, and Rely what a user may rely on, one
+	// sentence each.
 	Fault   string `json:"fault"`
 	Promise string `json:"promise"`
 	Rely    string `json:"rely_on"`
-	// Tries are told one by one; Sum is all of them together, Checks hold the promise
-	// against it, and Kept is whether all of these hold.
+	// Tries are the single tries and Sum is their merged outcome. Checks compare Sum with the promise,
+	// and Kept is whether all checks hold.
 	Tries  []*Outcome `json:"tries"`
 	Sum    *Outcome   `json:"sum"`
 	Checks []Check    `json:"checks"`
 	Kept   bool       `json:"kept"`
-	// Without says what was off in Control, which must break one of ControlChecks
-	// tenfold. Where there is no such run, Why says what shows that the measurement can
-	// fail.
+	// Without names the safeguard that was off in Control, which must break one of ControlChecks
+	// tenfold. Without a control, Why says what else shows that the measurement can fail.
 	Without       string   `json:"control_without,omitempty"`
 	Why           string   `json:"no_control_because,omitempty"`
 	Control       *Outcome `json:"control,omitempty"`
 	ControlChecks []Check  `json:"control_checks,omitempty"`
-	// Short is set when it ran in the short form.
+	// Short is set when the scenario ran in its short form.
 	Short bool `json:"short,omitempty"`
-	// Start is when it began, and Seconds how long it took with its control.
+	// Start is when the scenario began, and Seconds how long it took, including its control.
 	Start   time.Time `json:"start"`
 	Seconds float64   `json:"seconds"`
 }
 
-// Judge adds the tries up and holds the sum, and the control if there was one, to a
-// promise.
+// Judge merges the tries and checks the sum against the promise, and the control if there is one.
 func (v *Verdict) Judge(promise func(*Outcome) []Check) {
 	v.Sum = Merge(v.Tries...)
 	v.Checks = promise(v.Sum)
@@ -62,16 +60,15 @@ func (v *Verdict) Judge(promise func(*Outcome) []Check) {
 	}
 }
 
-// Proven reports whether the control has broken the promise tenfold, or there is none.
+// Proven reports whether the control broke the promise tenfold. It is true without a control.
 func (v *Verdict) Proven() bool {
 	return v.Control == nil || slices.ContainsFunc(v.ControlChecks, func(c Check) bool { return c.Broken() })
 }
 
-// NotKept says what of the promise was not kept; empty when all was.
+// NotKept lists the checks that failed; empty when all hold.
 func (v *Verdict) NotKept() string { return text(v.Checks, func(c *Check) bool { return !c.Kept() }) }
 
-// Save writes a verdict into a folder, which it makes, under the name of its
-// scenario.
+// Save writes the verdict to a file with the name of its scenario. It creates the folder if needed.
 func (v *Verdict) Save(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -83,8 +80,8 @@ func (v *Verdict) Save(folder string) error {
 	return os.WriteFile(filepath.Join(folder, v.Scenario+".json"), append(data, '\n'), 0o644)
 }
 
-// ReadVerdicts reads the verdicts of all runs in some folders and those below them:
-// of each scenario the newest. It is an error when there is none.
+// ReadVerdicts reads all verdicts in and below the folders and returns the newest of each scenario.
+// It is an error when there is none, or when a JSON file is not a verdict.
 func ReadVerdicts(folders ...string) ([]Verdict, error) {
 	newest := map[string]Verdict{}
 	for _, folder := range folders {
@@ -118,10 +115,10 @@ func ReadVerdicts(folders ...string) ([]Verdict, error) {
 	return slices.SortedFunc(maps.Values(newest), func(a, b Verdict) int { return strings.Compare(a.Scenario, b.Scenario) }), nil
 }
 
-// Board is the scoreboard in Markdown, in its order.
+// Board returns the scoreboard in Markdown.
 func Board(verdicts []Verdict) string { return table(lines(verdicts)) }
 
-// table is the scoreboard of lines by the name of their scenario.
+// table returns the scoreboard from its rows, keyed by scenario.
 func table(lines map[string]string) string {
 	var b strings.Builder
 	b.WriteString("| scenario | you can rely on | promise | seen, all tries together | each try | control | kept |\n|---|---|---|---|---|---|---|\n")
@@ -131,7 +128,7 @@ func table(lines map[string]string) string {
 	return b.String()
 }
 
-// lines are the rows of a table by the name of their scenario.
+// lines returns the rows of the scoreboard, keyed by scenario.
 func lines(verdicts []Verdict) map[string]string {
 	out := map[string]string{}
 	for _, v := range verdicts {
@@ -156,7 +153,7 @@ func lines(verdicts []Verdict) map[string]string {
 	return out
 }
 
-// control is what the run with the safeguard off has shown.
+// control describes what the control has shown.
 func (v *Verdict) control() string {
 	switch {
 	case v.Control == nil:
@@ -174,11 +171,11 @@ const (
 	endMark   = "<!-- end of scoreboard -->"
 )
 
-// rowName finds the scenario of a line of the scoreboard.
+// rowName matches a row of the scoreboard and captures its scenario.
 var rowName = regexp.MustCompile("^\\| `([a-z0-9-]+)`: .*\n")
 
-// Replace returns a document in which verdicts have taken the places of the rows of
-// their scenarios, between its marks. Rows of other scenarios stay.
+// Replace returns the document with the rows of these verdicts replaced, between its marks. Rows of
+// other scenarios stay. It is an error if a mark is missing.
 func Replace(document string, verdicts []Verdict) (string, error) {
 	before, rest, begun := strings.Cut(document, beginMark)
 	old, after, ended := strings.Cut(rest, endMark)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// verdictOf returns a verdict that began so many minutes after some moment, whose two
-// tries had so many failures and whose control so many.
+// verdictOf returns a verdict that began some minutes after a fixed moment. Its first try has no
+// failures, its second and its control have as many as given.
 func verdictOf(name string, minute int, failed, control int64) *Verdict {
 	v := &Verdict{
 		Scenario: name, Fault: "a fault", Promise: "0 failed", Rely: "No lookup fails.", Without: "a | safeguard", Start: time.Unix(0, 0).Add(time.Duration(minute) * time.Minute),
@@ -78,7 +78,7 @@ func TestRowsWithoutANewVerdictStay(t *testing.T) {
 	require.ErrorContains(t, err, "lacks the lines")
 }
 
-// The document of the scoreboard can be written, and no row of it gets lost.
+// The scoreboard's document can be updated, and no row gets lost.
 func TestTheScoreboardHasItsMarks(t *testing.T) {
 	document, err := os.ReadFile("../../../deploy/chaos/README.md")
 	require.NoError(t, err)

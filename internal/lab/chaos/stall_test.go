@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// stallTick is how often a stallWatch wakes, and stallLeast how late it must for a stall:
-	// two time slices of the kernel's scheduler more than a busy machine makes anybody wait.
+	// stallTick is how often a stallWatch wakes, and stallLeast how late it must be for a stall: two
+	// time slices of the kernel's scheduler more than a busy machine makes anybody wait.
 	stallTick, stallLeast = 5 * time.Millisecond, 40 * time.Millisecond
-	// stallsKept bounds what is kept of one load.
+	// stallsKept is the most stalls kept for one load.
 	stallsKept = 20
 )
 
-// stallWatch notes when the process gets no CPU.
+// stallWatch records when the process got no CPU.
 type stallWatch struct {
 	mu   sync.Mutex
 	seen []seenStall
@@ -30,7 +30,7 @@ type seenStall struct {
 	took, stolen time.Duration
 }
 
-// watchStalls watches until ctx ends.
+// watchStalls returns a stallWatch that runs until ctx ends.
 func watchStalls(ctx context.Context) *stallWatch {
 	w := &stallWatch{}
 	go func() {
@@ -53,7 +53,7 @@ func watchStalls(ctx context.Context) *stallWatch {
 	return w
 }
 
-// since returns what was seen since then, the last of it.
+// since returns the last stalls since begin.
 func (w *stallWatch) since(begin time.Time) []Stall {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,8 +66,8 @@ func (w *stallWatch) since(begin time.Time) []Stall {
 	return out[max(len(out)-stallsKept, 0):]
 }
 
-// stolenTime is the CPU time that the host of a virtual machine gave to others, since it booted;
-// 0 where that is not known. See proc_stat(5).
+// stolenTime returns the CPU time that the host of this virtual machine gave to others since it
+// booted; 0 where that is unknown. See proc_stat(5).
 func stolenTime() time.Duration {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {

@@ -16,25 +16,24 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
-// storm is callers who do not wait for their answers: lookups are cancelled after a
-// random time, and now and then the connection is cut under one of them.
+// storm is a set of callers who do not wait for their answers: lookups are cancelled after a random
+// time, and now and then a connection is cut during one of them.
 type storm struct {
 	address string
 	// request returns the n-th lookup.
 	request func(n int) *qosproxyv1.BatchGetRequest
 	lookups int
 	callers int
-	// patience is the longest time after which a lookup is cancelled.
+	// patience is the longest time before a lookup is cancelled.
 	patience time.Duration
-	// cut is after how many lookups of a caller, on average, its connection is cut.
+	// cut is the mean number of lookups after which a caller's connection is cut.
 	cut int
 }
 
-// stormed is how the lookups of a storm ended.
+// stormed counts how the lookups of a storm ended.
 type stormed struct{ answered, cancelled, other, cuts atomic.Int64 }
 
-// run makes the lookups and returns when all have ended and all connections are
-// closed.
+// run makes the lookups and returns when all have ended and all connections are closed.
 func (s *storm) run(ctx context.Context) (*stormed, error) {
 	var (
 		seen  stormed
@@ -54,7 +53,7 @@ func (s *storm) run(ctx context.Context) (*stormed, error) {
 	return &seen, first
 }
 
-// caller makes lookups one after the other until there are enough.
+// caller makes lookups one after the other until the storm has enough.
 func (s *storm) caller(ctx context.Context, next *atomic.Int64, seen *stormed) error {
 	var mu sync.Mutex
 	var wire net.Conn
@@ -103,7 +102,7 @@ func (s *storm) caller(ctx context.Context, next *atomic.Int64, seen *stormed) e
 	return ctx.Err()
 }
 
-// reset ends a connection without a goodbye, as the end of a machine does.
+// reset ends a connection abruptly, by RST in place of FIN.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

@@ -38,7 +38,7 @@ var turns = scenario{
 			times = 1
 		}
 		restarts := 0
-		a.load(s, 2*time.Second) // until the client has found both
+		a.load(s, 2*time.Second) // so that the client finds both
 		// Some lookups are in-flight at every moment.
 		during := a.duringAt(s, bench.Load{Concurrency: 6}, 0, func() {
 			a.hold(2 * time.Second)
@@ -49,7 +49,7 @@ var turns = scenario{
 						a.must(err)
 					}
 					restarts++
-					a.hold(2 * time.Second) // until the client has found it again
+					a.hold(2 * time.Second) // so that the client finds it again
 				}
 			}
 		})
@@ -60,13 +60,13 @@ var turns = scenario{
 	},
 }
 
-// noneLost allows late answers, and none that is not there.
+// noneLost allows late answers, but no missing ones.
 func noneLost(o *Outcome) []Check {
 	during := o.Load("during")
 	return []Check{counted("lookups lost", during.Lost, 0), sane("no lookups were made", during.Lookups > 0)}
 }
 
-// reloaded is the configuration of a proxy in its n-th version.
+// reloaded returns the n-th version of a proxy's configuration.
 func reloaded(dir string, n int) string {
 	pair := fmt.Sprintf("{cert_file: %[1]s/cert.pem, key_file: %[1]s/key.pem}", dir)
 	return fmt.Sprintf(`listen: {%s, max_connection_age: 2s, tls: {grpc: %s, http: %s}}
@@ -140,7 +140,7 @@ var reloads = scenario{
 	},
 	judge: func(o *Outcome) []Check {
 		promise := noFailures
-		if *short { // its nodes are cold, and late whatever is done
+		if *short { // its nodes are cold, and late in any case
 			promise = noneLost
 		}
 		return append(promise(o), counted(staleCertificates, int64(o.Value(staleCertificates)), 0))
@@ -149,7 +149,7 @@ var reloads = scenario{
 
 // certificateOf returns the serial number of the certificate at an address.
 func certificateOf(address string) (int64, error) {
-	// It is looked at and not trusted.
+	// The certificate is only inspected, not trusted.
 	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 	if err != nil {
 		return 0, err

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// archive is the JVM's class-data archive of a running node: with it a node
-// starts on half the CPU time. It is made once per machine, JVM and set of
-// flags, at the exit of the first node of the first cluster.
+// archive is the JVM's class-data archive of a running node. With it a node starts with half the
+// CPU time. It is made once per machine, JVM and set of flags, when the first node of a cluster
+// exits.
 type archive struct {
-	path string // empty: this JVM cannot make one
+	path string // empty if this JVM cannot make one
 }
 
-// archiveFor names the archive of a JVM in the cache folder.
+// archiveFor returns the archive of a JVM in the cache folder.
 func archiveFor(folder string, tools jdk) archive {
-	if tools.major < 13 || !AtLeast(5, 0) { // JEP 350: archives of applications at exit; agentOf
+	if tools.major < 13 || !AtLeast(5, 0) { // JEP 350 made archives at exit; before 5.0 agentOf adds an agent
 		return archive{}
 	}
 	sum := sha256.New()
@@ -31,9 +31,8 @@ func (a archive) exists() bool {
 	return a.path != "" && err == nil
 }
 
-// flags returns what makes a JVM use the archive or, if there is none yet and
-// the node is the one chosen to, make it in file when it exits. A JVM
-// that finds the archive stale runs without it.
+// flags returns the flags that make a JVM use the archive. If there is none yet and make is set,
+// they make it write one to file when it exits. A JVM that finds the archive stale runs without it.
 func (a archive) flags(file string, make bool) []string {
 	switch {
 	case a.exists():
@@ -45,8 +44,8 @@ func (a archive) flags(file string, make bool) []string {
 	}
 }
 
-// keep moves the archive a node has made into the cache. The file is copied
-// to a new name and renamed, so that no JVM ever maps half of it.
+// keep copies the archive that a node has made into the cache. It renames the complete copy, so
+// that no JVM ever maps half a file.
 func (a archive) keep(file string) error {
 	from, err := os.Open(file)
 	if err != nil {

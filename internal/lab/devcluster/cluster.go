@@ -1,7 +1,6 @@
-// Package devcluster decides how a real Apache Cassandra cluster runs on this machine
-// for the demo, the tests and the benchmarks: one process for each node, with
-// settings that make it small and quick to start. It leaves nothing behind, however
-// the program ends.
+// Package devcluster decides how a real Apache Cassandra cluster runs on this machine for the demo,
+// the tests and the benchmarks: one process for each node, with settings that make nodes small and
+// quick to start. It leaves nothing behind, however the program ends.
 package devcluster
 
 import (
@@ -19,22 +18,22 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ErrBusy means that another process on this machine (in this network namespace)
-// runs a cluster: both would want the same addresses and ports.
+// ErrBusy means that another process in this network namespace runs a cluster: both would need the
+// same addresses and ports.
 var ErrBusy = errors.New("another development cluster is running here")
 
 // ErrStopped means that the cluster has been stopped.
 var ErrStopped = errors.New("the development cluster has been stopped")
 
-// install is what nodes are run with.
+// install is the software that runs nodes.
 type install struct {
 	jdk
 	classPath string
 	archive   archive
 }
 
-// Cluster is a running cluster. Its methods may be called from any goroutine, but
-// AddNode and Decommission are for one at a time.
+// Cluster is a running cluster. Its methods are safe for concurrent use, except that calls of
+// AddNode and Decommission must not overlap.
 type Cluster struct {
 	cfg      Config
 	dir      string
@@ -54,13 +53,14 @@ type Cluster struct {
 	stopErr  error
 }
 
-// Start boots the cluster and returns when all nodes accept CQL clients and agree
-// on ring and schema. The first time on a machine it also fetches Cassandra,
-// and Java and Maven on Debian as root. On failure everything is removed but
-// the nodes' logs, whose place the error tells; when ctx was cancelled, those too.
+// Start boots the cluster and returns when all nodes accept CQL clients and agree on ring and
+// schema. On the first run on a machine it also downloads Cassandra and, as root on Debian,
+// installs Java and Maven.
 //
-// When ctx ends before, Start stops what it has started; afterwards ctx has no
-// influence on the cluster, which runs until Stop or the end of this process.
+// If Start fails, or ctx ends before it returns, it stops what it has started and removes
+// everything but the nodes' logs; the error names their place. When ctx was cancelled it removes
+// the logs too. Once Start has returned, ctx has no influence on the cluster, which runs until Stop
+// or the end of this process.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -74,7 +74,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		return nil, errors.Join(err, c.lock.release())
 	}
 	if err := c.boot(ctx); err != nil {
-		// Somebody who changed their mind wants no logs.
+		// A user who cancelled wants no logs.
 		if !errors.Is(ctx.Err(), context.Canceled) {
 			err = c.keepLogs(err)
 		}
@@ -84,14 +84,14 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// Prepare finds or fetches Java and Cassandra, as Start does, and starts nothing: for
-// a program that will have no network when it starts a cluster. progress may be nil.
+// Prepare finds or downloads Java and Cassandra as Start does, but starts nothing. It is for a
+// program that will have no network when it starts a cluster. progress may be nil.
 func Prepare(ctx context.Context, progress func(Event)) error {
 	c := &Cluster{cfg: Config{Progress: progress, Logger: slog.New(slog.DiscardHandler)}, started: time.Now()}
 	return c.prepareInstall(ctx)
 }
 
-// prepare gets everything that is needed before the first process is started.
+// prepare does all that is needed before the first process is started.
 func (c *Cluster) prepare(ctx context.Context) error {
 	if err := c.prepareInstall(ctx); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	return nil
 }
 
-// prepareInstall finds or fetches Java and Cassandra.
+// prepareInstall finds or downloads Java and Cassandra.
 func (c *Cluster) prepareInstall(ctx context.Context) error {
 	folder, err := cacheFolder()
 	if err != nil {
@@ -144,9 +144,9 @@ func (c *Cluster) prepareInstall(ctx context.Context) error {
 	return nil
 }
 
-// boot starts the nodes. Those of the ring start together: each has its tokens given and
-// nothing to stream, and each is a seed, so that none gives up waiting for
-// another. Coordinators follow once there is a ring.
+// boot starts the nodes. The nodes of the ring start together: their tokens are given and there is
+// nothing to stream, and each is a seed, so that none gives up waiting for another. Coordinators
+// follow once there is a ring.
 func (c *Cluster) boot(ctx context.Context) error {
 	tokens := ringTokens(c.cfg.Nodes, c.cfg.RandomTokens)
 	for i, cfg := range c.cfg.Nodes {
@@ -194,9 +194,9 @@ func (c *Cluster) bootTogether(ctx context.Context, nodes []*Node) error {
 	return group.Wait()
 }
 
-// AddNode boots one more node on the next address, which joins the ring and
-// streams its share of the data; its tokens halve the widest ranges. It
-// returns when all nodes agree on the new ring.
+// AddNode boots one more node on the next address. It joins the ring with tokens that halve the
+// widest ranges and streams its share of the data. AddNode returns when all nodes agree on the new
+// ring. If that fails, the node is killed and forgotten.
 func (c *Cluster) AddNode(ctx context.Context, cfg NodeConfig) (*Node, error) {
 	if err := c.usable(); err != nil {
 		return nil, err
@@ -236,8 +236,8 @@ func (c *Cluster) AddNode(ctx context.Context, cfg NodeConfig) (*Node, error) {
 	return n, nil
 }
 
-// Decommission has the node hand its data to the others and leave the ring, and
-// then stops it. It is no longer among Nodes afterwards.
+// Decommission makes the node stream its data to the others and leave the ring, then kills it.
+// After that it is no longer among Nodes.
 func (c *Cluster) Decommission(ctx context.Context, n *Node) error {
 	if _, err := n.nodetool(ctx, "decommission"); err != nil {
 		return fmt.Errorf("devcluster: decommission node %d: %w", n.number, err)
@@ -274,7 +274,7 @@ func (c *Cluster) ContactPoints() []string {
 	return ips
 }
 
-// seeds returns the seeds for a node's configuration.
+// seeds returns the seeds for cassandra.yaml: the nodes that the cluster was booted with.
 func (c *Cluster) seeds() []string {
 	var seeds []string
 	for _, n := range c.ringNodes() {
@@ -297,7 +297,7 @@ func (c *Cluster) usable() error {
 	return nil
 }
 
-// tell passes an event on.
+// tell logs an event and passes it to Config.Progress.
 func (c *Cluster) tell(step Step, node int, detail string) {
 	c.cfg.Logger.Debug("devcluster", "step", string(step), "node", node, "detail", detail)
 	if c.cfg.Progress == nil {

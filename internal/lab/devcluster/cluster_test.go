@@ -18,8 +18,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/cassandra"
 )
 
-// bootCluster starts a cluster that goes with the test, below a folder that must
-// be empty at the end.
+// bootCluster starts a cluster that ends with the test. Its parent folder must be empty at the end.
 func bootCluster(t *testing.T, cfg Config) *Cluster {
 	t.Helper()
 	if testing.Short() {

@@ -21,26 +21,25 @@ const (
 type Config struct {
 	// Nodes are the nodes to boot; node i listens on 127.0.0.(i+1).
 	Nodes []NodeConfig
-	// NumTokens is the number of vnodes of a node that does not say its own;
-	// 16 when 0.
+	// NumTokens is the number of vnodes of a node that does not set its own; 16 when 0.
 	NumTokens int
-	// RandomTokens draws the tokens of the nodes at random, as Cassandra does
-	// without token allocation. By default they are spread evenly.
+	// RandomTokens draws the nodes' tokens at random, as Cassandra does without token allocation. By
+	// default they are spread evenly.
 	RandomTokens bool
-	// YAML holds settings of cassandra.yaml for all nodes, over the package's own.
+	// YAML holds settings of cassandra.yaml for all nodes, which override the package's own.
 	YAML map[string]any
 	// HeapMB is the maximum heap of a node in MiB; 512 when 0.
 	HeapMB int
-	// ShortLived is for clusters that end before well-compiled code pays, such as those
-	// of tests; not for measuring. See ShortLived.
+	// ShortLived is for clusters that end before well-compiled code pays off, such as those of tests.
+	// It is not for measurements. See the constant ShortLived.
 	ShortLived bool
-	// Progress is told about each step of Start, AddNode and Node.Start; may be
-	// nil. It is never called by two goroutines at once and must not block.
+	// Progress is called for each step of Start, AddNode and Stop; may be nil. Calls never overlap. It
+	// must not block.
 	Progress func(Event)
-	// Dir is the folder in which the cluster's own folder is made, and from
-	// which Stop removes it; the system's temporary folder when empty.
+	// Dir is the parent of the cluster's own folder, which Stop removes; the system's temporary folder
+	// when empty.
 	Dir string
-	// Logger gets what happens to the nodes; nothing is logged when nil.
+	// Logger logs the events of the cluster; nothing is logged when nil.
 	Logger *slog.Logger
 }
 
@@ -52,14 +51,14 @@ type NodeConfig struct {
 	NumTokens int
 	// NoJoin keeps the node out of the ring: a coordinator that owns no data.
 	NoJoin bool
-	// ExtraYAML holds settings of cassandra.yaml for this node, over the cluster's.
+	// ExtraYAML holds settings of cassandra.yaml for this node, which override the cluster's.
 	ExtraYAML map[string]any
 	// JVMArgs are added to the node's command line, after the package's own.
 	JVMArgs []string
 }
 
-// Racks returns one node per rack named, all in datacenter dc. Naming a rack
-// twice puts two nodes into it.
+// Racks returns one node for each named rack, all in datacenter dc. A rack that is named twice gets
+// two nodes.
 func Racks(dc string, racks ...string) []NodeConfig {
 	nodes := make([]NodeConfig, len(racks))
 	for i, rack := range racks {
@@ -82,13 +81,13 @@ const (
 	StepArchive Step = "archive" // saving the class archive that makes later boots quicker, in Stop
 )
 
-// Event is one piece of news for Config.Progress.
+// Event reports progress to Config.Progress.
 type Event struct {
 	Step   Step
 	Detail string
-	// Node is the 1-based number of the node the event is about, 0 for none.
+	// Node is the 1-based number of the node that the event is about, 0 for none.
 	Node int
-	// Nodes is the number of nodes of the cluster, those being booted included.
+	// Nodes is the number of nodes of the cluster, including those being booted.
 	Nodes int
 	// Elapsed is the time since Start was called.
 	Elapsed time.Duration

@@ -15,11 +15,10 @@ import (
 // cpuGroup is the folder of a control group with a CPU quota; empty for none.
 type cpuGroup string
 
-// quotaPeriod is the time over which a quota counts, in microseconds. The quota is
-// a millisecond at least, the kernel's minimum. From a tenth of a CPU on the period
-// is so short that the process is slow all the time; below, it is the kernel's
-// default and that of container runtimes, in which the process is stopped for most
-// of each period.
+// quotaPeriod returns the period of a quota in microseconds. The kernel requires a quota of at
+// least a millisecond. From a tenth of a CPU on the period is so short that the process is slow all
+// the time. Below that it is the default of the kernel and of container runtimes, and the process
+// is stopped for most of each period.
 func quotaPeriod(fraction float64) int {
 	if fraction >= 0.1 {
 		return 10_000
@@ -27,14 +26,14 @@ func quotaPeriod(fraction float64) int {
 	return 100_000
 }
 
-// newCPUGroup makes a control group for one node, by version 1 or 2 of the
-// interface, whichever has the cpu controller.
+// newCPUGroup makes a control group for one node, in whichever version of the interface, 1 or 2,
+// has the cpu controller.
 func newCPUGroup(name string) (cpuGroup, error) {
 	path, err := newGroup("cpu", name)
 	return cpuGroup(path), err
 }
 
-// newGroup makes a control group with a controller and returns its folder.
+// newGroup makes a control group with this controller and returns its folder.
 func newGroup(controller, name string) (string, error) {
 	parent, unified, err := mountOf(controller)
 	if err != nil {
@@ -52,8 +51,8 @@ func newGroup(controller, name string) (string, error) {
 	return path, nil
 }
 
-// mountOf returns the mount point of the control groups that have a controller,
-// and whether they are of the unified hierarchy (version 2).
+// mountOf returns the mount point of the control groups that have this controller, and whether they
+// are in the unified hierarchy (version 2).
 func mountOf(controller string) (path string, unified bool, err error) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -80,7 +79,7 @@ func mountOf(controller string) (path string, unified bool, err error) {
 	return "", false, fmt.Errorf("no control groups with the %s controller are mounted here", controller)
 }
 
-// delegate lets the groups below parent have limits of their own.
+// delegate enables the controller for the groups below parent.
 func delegate(parent, controller string) error {
 	file := filepath.Join(parent, "cgroup.subtree_control")
 	enabled, err := os.ReadFile(file)
@@ -96,19 +95,21 @@ func delegate(parent, controller string) error {
 	return nil
 }
 
-// weight is that of a group, by version 2 and 1 of the interface.
+// weight is the weight of a group, in the units of version 2 and of version 1.
 type weight struct{ unified, shares string }
 
-// All threads of a group share its weight, and every thread outside of a group has one of its own:
-// 1,024 shares. With the default a node would get next to nothing beside busy others, whatever its
-// quota allows; with the highest the others would run only when the node has spent its quota.
+// All threads of a group share its weight, while every thread outside of a group has one of its
+// own, 1,024 shares. With the default weight a node would get next to nothing beside busy threads,
+// whatever its quota allows. With the highest the others would run only when the node has used up
+// its quota.
 var (
-	fairWeight  = weight{"800", "8192"} // of eight threads
-	leastWeight = weight{"1", "10"}     // of a hundredth of one
+	fairWeight  = weight{"800", "8192"} // that of eight threads
+	leastWeight = weight{"1", "10"}     // that of a hundredth of a thread
 )
 
-// limit moves the process into the group and sets its quota, 0 moves it out again. The process
-// gets the quota also on a busy machine or, if it yields, on one that has nothing better to do.
+// limit moves the process into the group and sets its quota, as a fraction of one CPU; 0 moves it
+// out again. Without yield the process gets the quota even on a busy machine; with yield only when
+// the CPUs are otherwise idle.
 func (g cpuGroup) limit(pid int, fraction float64, yield bool) error {
 	if fraction == 0 {
 		return join(filepath.Dir(string(g)), pid)
@@ -140,8 +141,8 @@ func join(group string, pid int) error {
 	return os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644)
 }
 
-// remove removes the group, whose process has ended. The kernel lets go of a
-// process a moment after it has been reaped.
+// remove removes the group after its process has ended. It retries, because the kernel releases a
+// process only a moment after it was reaped.
 func (g cpuGroup) remove() error { return removeGroup(string(g)) }
 
 func removeGroup(path string) error {
@@ -155,8 +156,8 @@ func removeGroup(path string) error {
 	return err
 }
 
-// limitMemory moves a process into a new group with a limit of memory, in bytes,
-// and no swap, and returns the folder of the group.
+// limitMemory moves a process into a new group that limits its memory to bytes and allows no swap.
+// It returns the folder of the group.
 func limitMemory(name string, pid int, bytes int64) (string, error) {
 	group, err := newGroup("memory", name)
 	if err != nil {
@@ -164,12 +165,13 @@ func limitMemory(name string, pid int, bytes int64) (string, error) {
 	}
 	settings := [][2]string{{"memory.max", strconv.FormatInt(bytes, 10)}, {"memory.swap.max", "0"}}
 	if _, err := os.Stat(filepath.Join(group, "memory.limit_in_bytes")); err == nil {
-		// Of both together, so no swap; it may not be below the other.
+		// memsw limits memory and swap together, hence no swap. It must not be below limit_in_bytes, so
+		// it is written second.
 		settings = [][2]string{{"memory.limit_in_bytes", settings[0][1]}, {"memory.memsw.limit_in_bytes", settings[0][1]}}
 	}
 	for i, s := range append(settings, [2]string{"cgroup.procs", strconv.Itoa(pid)}) {
 		err := os.WriteFile(filepath.Join(group, s[0]), []byte(s[1]), 0o644)
-		// Kernels without swap accounting have no file for it.
+		// Kernels without swap accounting lack the second file.
 		if err != nil && (i != 1 || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission)) {
 			return "", errors.Join(err, removeGroup(group))
 		}

@@ -50,7 +50,7 @@ func TestCPUGroupLimitsAProcess(t *testing.T) {
 	assert.NoDirExists(t, string(group))
 }
 
-// loop starts a process that takes what CPU it can get, and ends with the test.
+// loop starts a process that uses all CPU it can get and ends with the test.
 func loop(t *testing.T) *exec.Cmd {
 	t.Helper()
 	busy := exec.CommandContext(t.Context(), "/bin/sh", "-c", "while :; do :; done")

@@ -4,7 +4,7 @@ package devcluster
 
 import "errors"
 
-// cpuGroup is a CPU quota, which this system does not have.
+// cpuGroup is a CPU quota, which this system does not support.
 type cpuGroup string
 
 var errNoGroups = errors.New("limits of CPU and memory need Linux's control groups")

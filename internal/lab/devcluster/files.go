@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// logbackXML sends a node's log to one file. It takes the log's path.
+// logbackXML is a logback configuration that sends a node's log to one file, whose path is its
+// argument.
 const logbackXML = `<configuration>
   <appender name="FILE" class="ch.qos.logback.core.FileAppender">
     <file>%s</file>
@@ -20,9 +21,9 @@ const logbackXML = `<configuration>
 </configuration>
 `
 
-// nodeSettings is the content of a node's cassandra.yaml before anybody's extra
-// settings. Caches and thread pools are small so that a dozen nodes fit
-// on a laptop; time-outs of writes are long since those nodes share its disk.
+// nodeSettings returns a node's cassandra.yaml before settings of callers are applied. Caches and
+// thread pools are small so that a dozen nodes fit on a laptop. Write timeouts are long because the
+// nodes share a disk.
 func nodeSettings(n *Node, seeds []string, tokens []int64) map[string]any {
 	data := filepath.Join(n.dir, "data")
 	settings := map[string]any{
@@ -51,7 +52,7 @@ func nodeSettings(n *Node, seeds []string, tokens []int64) map[string]any {
 		"commitlog_sync_period":     "10000ms",
 		"commitlog_segment_size":    "8MiB",
 		"commitlog_total_space":     "64MiB",
-		"file_cache_enabled":        true, // or every read decompresses a chunk
+		"file_cache_enabled":        true, // otherwise every read decompresses a chunk
 		"file_cache_size":           "64MiB",
 		"networking_cache_size":     "16MiB",
 		"key_cache_size":            "8MiB",
@@ -75,7 +76,7 @@ func nodeSettings(n *Node, seeds []string, tokens []int64) map[string]any {
 	return settings
 }
 
-// writeFiles makes the node's folder with everything its process reads.
+// writeFiles makes the node's folder with all files that its process reads.
 func (n *Node) writeFiles(seeds []string, tokens []int64, clusterYAML map[string]any) error {
 	settings := nodeSettings(n, seeds, tokens)
 	maps.Copy(settings, clusterYAML)
@@ -102,8 +103,8 @@ func (n *Node) writeFiles(seeds []string, tokens []int64, clusterYAML map[string
 	return nil
 }
 
-// Configure changes settings of the node's cassandra.yaml, written as for Cassandra 5.0, from its
-// next start on. Others stay as they are. The error is that of the file.
+// Configure changes settings of the node's cassandra.yaml, given as for Cassandra 5.0, with effect
+// from its next start. Other settings stay. It fails if the file cannot be read or written.
 func (n *Node) Configure(settings map[string]any) error {
 	path := filepath.Join(n.dir, "cassandra.yaml")
 	text, err := os.ReadFile(path)

@@ -18,7 +18,7 @@ import (
 //go:embed pom.xml
 var pom string
 
-// completeMarker is the file that says a download came to its end.
+// completeMarker is the file that marks a complete download.
 const completeMarker = "complete"
 
 // cacheFolder returns the folder that holds Cassandra's jars and the class archives.
@@ -35,10 +35,9 @@ func haveJars(folder string) bool {
 	return err == nil
 }
 
-// fetchJars downloads Cassandra and what it depends on into folder/lib by Maven,
-// unless they are there. Of several processes that need them one downloads and
-// the others wait for it; a download that was cut short leaves nothing behind
-// that would be taken for a whole one.
+// fetchJars downloads Cassandra and its dependencies into folder/lib with Maven, unless they are
+// there. If several processes need them, one downloads and the others wait. An interrupted download
+// leaves nothing that could be taken for a complete one.
 func fetchJars(ctx context.Context, maven string, tools jdk, folder string, progress func(Step, string)) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("devcluster: cache folder for Cassandra's jars: %w", err)
@@ -61,7 +60,7 @@ func fetchJars(ctx context.Context, maven string, tools jdk, folder string, prog
 		return err
 	}
 	lib := filepath.Join(folder, "lib")
-	// A class archive is of no use with jars other than those it was made of.
+	// A class archive works only with the jars from which it was made.
 	archives, _ := filepath.Glob(filepath.Join(folder, "classes-*"))
 	for _, old := range append(archives, lib) {
 		if err := os.RemoveAll(old); err != nil {
@@ -83,8 +82,8 @@ func runMaven(ctx context.Context, maven string, tools jdk, staging string, prog
 	cmd := exec.CommandContext(ctx, maven, "--batch-mode", "--quiet", "-f", pomFile,
 		"dependency:copy-dependencies", "-DoutputDirectory="+lib)
 	cmd.Env = append(os.Environ(), "JAVA_HOME="+tools.home())
-	// Maven's launcher is a shell script: without a limit its JVM would keep Wait
-	// from returning after ctx has ended.
+	// Maven's launcher is a shell script: without a limit its JVM would keep Wait from returning after
+	// ctx has ended.
 	cmd.WaitDelay = 5 * time.Second
 	stop := every(time.Second, func() {
 		if jars, _ := filepath.Glob(filepath.Join(lib, "*.jar")); len(jars) > 0 {
@@ -103,8 +102,8 @@ func runMaven(ctx context.Context, maven string, tools jdk, staging string, prog
 	return nil
 }
 
-// jarsIn returns the jars of folder/lib in a fixed order, which class archives
-// depend on; none when Cassandra's own is missing.
+// jarsIn returns the jars of folder/lib in a fixed order, because class archives depend on the
+// order; none when Cassandra's own jar is missing.
 func jarsIn(folder string) []string {
 	jars, _ := filepath.Glob(filepath.Join(folder, "lib", "*.jar"))
 	slices.Sort(jars)
@@ -115,8 +114,8 @@ func jarsIn(folder string) []string {
 	return jars
 }
 
-// lockFile takes an exclusive lock on a file and returns what releases it. It
-// waits for another holder until ctx ends.
+// lockFile locks a file exclusively and returns a function that releases the lock. It waits for
+// another holder until ctx ends.
 func lockFile(ctx context.Context, path string) (func(), error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

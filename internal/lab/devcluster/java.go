@@ -18,8 +18,8 @@ import (
 // ErrJava means that no usable JDK was found and none could be installed.
 var ErrJava = errors.New("no JDK 17")
 
-// javaMajors are the major versions of Java that Cassandra 5.0 runs on, the
-// better first. Older versions are not meant for 17, and run on it by the same flags.
+// javaMajors are the major versions of Java that Cassandra 5.0 runs on, best first. Older versions
+// of Cassandra are not made for 17, but run on it with the same flags.
 var javaMajors = []int{17, 11}
 
 // jdkFolders are where distributions put their JDKs.
@@ -29,12 +29,11 @@ var jdkFolders = []string{"/usr/lib/jvm/*", "/Library/Java/JavaVirtualMachines/*
 type jdk struct {
 	java    string // path of the java command
 	major   int
-	version string // what java -version says, the JVM's build included
+	version string // output of java -version, including the JVM's build
 }
 
-// findJDK returns the best JDK among JAVA_HOME, the PATH and the folders given. A
-// Java of another version is named in the error, so that nobody wonders why it
-// was passed over.
+// findJDK returns the best JDK in JAVA_HOME, the PATH and the given folders. The error lists each
+// rejected Java with the reason.
 func findJDK(ctx context.Context, folders []string) (jdk, error) {
 	var rejected []string
 	var found []jdk
@@ -58,7 +57,7 @@ func findJDK(ctx context.Context, folders []string) (jdk, error) {
 	return jdk{}, fmt.Errorf("%w: Cassandra 5.0 runs on Java 17 or 11, passed over %s", ErrJava, strings.Join(rejected, ", "))
 }
 
-// javaCandidates returns the java commands to look at, in order, each file once.
+// javaCandidates returns the java commands to inspect, in order and without duplicates.
 func javaCandidates(folders []string) []string {
 	var paths []string
 	if home := os.Getenv("JAVA_HOME"); home != "" {
@@ -68,13 +67,13 @@ func javaCandidates(folders []string) []string {
 		paths = append(paths, java)
 	}
 	for _, pattern := range folders {
-		// The pattern is well-formed, and Glob reports nothing else.
+		// Glob fails only for a malformed pattern, which this is not.
 		matches, _ := filepath.Glob(filepath.Join(pattern, "bin", "java"))
 		paths = append(paths, matches...)
 	}
 	var unique []string
 	for _, path := range paths {
-		// A link in the PATH is resolved: javac lies beside the real java only.
+		// Resolve links in the PATH: javac is only beside the real java.
 		if real, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(unique, real) {
 			unique = append(unique, real)
 		}
@@ -84,7 +83,7 @@ func javaCandidates(folders []string) []string {
 
 var javaVersion = regexp.MustCompile(`version "(\d+)(?:\.(\d+))?`)
 
-// inspectJDK asks a java command for its version and looks for the compiler beside it.
+// inspectJDK runs java -version and checks that the compiler is beside it.
 func inspectJDK(ctx context.Context, java string) (jdk, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -110,14 +109,14 @@ func inspectJDK(ctx context.Context, java string) (jdk, error) {
 	return jdk{java: java, major: major, version: string(bytes.TrimSpace(output))}, nil
 }
 
-// home returns the JDK's folder, as JAVA_HOME names it.
+// home returns the JDK's folder, as for JAVA_HOME.
 func (j jdk) home() string { return filepath.Dir(filepath.Dir(j.java)) }
 
-// debianPackages bring java and mvn.
+// debianPackages provide java and mvn.
 var debianPackages = []string{"openjdk-17-jdk-headless", "maven"}
 
-// prerequisites finds a JDK and, if needed, the path of Maven. On Debian and as root it installs
-// what is missing; elsewhere the error says what to run.
+// prerequisites returns a JDK and, if needed, the path of Maven. As root on Debian it installs what
+// is missing; elsewhere the error says which command installs it.
 func prerequisites(ctx context.Context, folders []string, needMaven bool, progress func(Step, string)) (jdk, string, error) {
 	look := func() (jdk, string, error) {
 		found, err := findJDK(ctx, folders)
@@ -134,7 +133,7 @@ func prerequisites(ctx context.Context, folders []string, needMaven bool, progre
 	if err == nil {
 		return found, maven, nil
 	}
-	if ended := ctx.Err(); ended != nil { // which no JDK could have answered
+	if ended := ctx.Err(); ended != nil { // the search was cut short, so nothing is known to be missing
 		return jdk{}, "", ended
 	}
 	apt, aptErr := exec.LookPath("apt-get")

@@ -11,15 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// script writes an executable shell script. Its lines must do with the shell's own
-// commands where a test has emptied the PATH.
+// script writes an executable shell script. It may use only builtins of the shell where a test has
+// emptied the PATH.
 func script(t *testing.T, path, body string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o755))
 }
 
-// fakeJDK makes a folder that looks like a JDK of that version.
+// fakeJDK makes a folder that looks like a JDK of this version.
 func fakeJDK(t *testing.T, home, version string) {
 	t.Helper()
 	script(t, filepath.Join(home, "bin", "java"), fmt.Sprintf(`echo 'openjdk version "%s"' >&2`, version))

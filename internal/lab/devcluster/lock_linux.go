@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// lockName is an abstract unix socket. Like the ports that two clusters would
-// fight over, it belongs to the network namespace, and the kernel frees it
-// when its last holder dies.
+// lockName is an abstract unix socket. Like the ports of a cluster it belongs to the network
+// namespace, and the kernel frees it when its last holder dies.
 const lockName = "@qosproxy-devcluster"
 
 // lock is held by the process that runs the cluster and by its watchdog.
@@ -20,8 +19,8 @@ type lock struct {
 	listener *net.UnixListener
 }
 
-// acquireLock takes the lock. When it is held by a process that is no more, its watchdog
-// is still cleaning up, and acquireLock waits for that.
+// acquireLock acquires the lock, or returns ErrBusy if a running process has it. If that process
+// has ended, its watchdog is still cleaning up, and acquireLock waits until it is done or ctx ends.
 func acquireLock(ctx context.Context, name string) (*lock, error) {
 	address := &net.UnixAddr{Name: name, Net: "unix"}
 	for {
@@ -43,8 +42,8 @@ func acquireLock(ctx context.Context, name string) (*lock, error) {
 	}
 }
 
-// answer lets those who ask for the lock connect, which is how they learn the
-// holder's process id. It ends when the listener is closed.
+// answer accepts connections, from which a process that wants the lock learns the holder's process
+// id. It returns when the listener is closed.
 func answer(listener *net.UnixListener) {
 	for {
 		conn, err := listener.Accept()
@@ -55,7 +54,7 @@ func answer(listener *net.UnixListener) {
 	}
 }
 
-// lockHolder returns the id of the process that took the lock, 0 if unknown.
+// lockHolder returns the id of the process that acquired the lock, 0 if unknown.
 func lockHolder(address *net.UnixAddr) int {
 	conn, err := net.DialUnix("unix", nil, address)
 	if err != nil {
@@ -75,17 +74,16 @@ func lockHolder(address *net.UnixAddr) int {
 	return pid
 }
 
-// lend calls start with a descriptor that keeps the lock held in a child process
-// it is given to. It is called once.
+// lend calls start with a file that keeps the lock held in a child process that inherits it. It
+// must be called once.
 func (l *lock) lend(start func(held *os.File) error) error {
 	file, err := l.listener.File()
 	if err != nil {
 		return err
 	}
 	err = start(file)
-	// Giving a file to a child takes it out of non-blocking mode, and the listener
-	// with it, whose Accept could then never be ended. Hence it is put
-	// back, and nobody accepts before.
+	// Giving the file to a child takes it out of non-blocking mode, and with it the listener, whose
+	// Accept could then never be ended. Restore the mode before anybody accepts.
 	err = errors.Join(err, syscall.SetNonblock(int(file.Fd()), true), file.Close())
 	go answer(l.listener)
 	return err

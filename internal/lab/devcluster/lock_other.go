@@ -19,8 +19,8 @@ type lock struct {
 	held *os.File
 }
 
-// acquireLock takes the lock, a file in the system's temporary folder that holds
-// the process id.
+// acquireLock acquires the lock, a file in the temporary folder with the process id. It returns
+// ErrBusy if it is held.
 func acquireLock(_ context.Context, name string) (*lock, error) {
 	path := filepath.Join(os.TempDir(), name)
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
@@ -45,8 +45,7 @@ func acquireLock(_ context.Context, name string) (*lock, error) {
 	return &lock{file}, nil
 }
 
-// lend calls start with a descriptor that keeps the lock held in a child process
-// it is given to.
+// lend calls start with a file that keeps the lock held in a child process that inherits it.
 func (l *lock) lend(start func(held *os.File) error) error { return start(l.held) }
 
 func (l *lock) release() error { return l.held.Close() }

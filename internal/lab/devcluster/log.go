@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// outputPath is the file with what the JVM itself says.
+// outputPath returns the file with the output of the JVM itself.
 func (n *Node) outputPath() string { return filepath.Join(n.dir, "output.log") }
 
-// LogTail returns the last lines of the node's log, at most that many; empty when
-// there is none.
+// LogTail returns at most that many last lines of the node's log; empty when there is none.
 func (n *Node) LogTail(lines int) string {
 	text, err := os.ReadFile(n.LogPath())
 	if err != nil {
@@ -22,7 +21,7 @@ func (n *Node) LogTail(lines int) string {
 	return lastLines(string(text), lines)
 }
 
-// logSize returns where the log ends; 0 when there is none.
+// logSize returns the size of the log in bytes; 0 when there is none.
 func (n *Node) logSize() int64 {
 	info, err := os.Stat(n.LogPath())
 	if err != nil {
@@ -31,7 +30,7 @@ func (n *Node) logSize() int64 {
 	return info.Size()
 }
 
-// logSince returns what has been logged since the offset.
+// logSince returns the log from the offset on; nil when it cannot be read.
 func (n *Node) logSince(offset int64) []byte {
 	file, err := os.Open(n.LogPath())
 	if err != nil {
@@ -41,13 +40,13 @@ func (n *Node) logSince(offset int64) []byte {
 	if _, err := file.Seek(offset, io.SeekStart); err != nil {
 		return nil
 	}
-	// What could be read of a growing log is all that is wanted.
+	// A partial read of a growing log is good enough.
 	text, _ := io.ReadAll(file)
 	return text
 }
 
-// bootError describes why a node did not start: the errors of its log, or what the
-// JVM said if it did not come as far as that.
+// bootError returns an error that says why a node did not start: the errors in its log or, if there
+// are none, the output of the JVM.
 func (n *Node) bootError(p *process, cause error) error {
 	var lines []string
 	for line := range bytes.Lines(n.logSince(p.logStart)) {

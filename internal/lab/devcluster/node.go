@@ -18,7 +18,7 @@ const (
 	cqlPort      = 9042
 	storagePort  = 7000
 	firstJMXPort = 7199
-	// stopPatience is how long a node may take to flush and leave before it is killed.
+	// stopPatience is how long a node may take to flush and exit before it is killed.
 	stopPatience = 30 * time.Second
 )
 
@@ -32,7 +32,7 @@ type Node struct {
 	number    int // 1-based: node n is on 127.0.0.n
 	ip        string
 	dir       string
-	bootstrap bool // streams its data from the others when it first joins
+	bootstrap bool // joins a running ring and streams its data from the others
 	tokens    []int64
 
 	mu      sync.Mutex
@@ -47,10 +47,9 @@ type process struct {
 	cmd *exec.Cmd
 	// done is closed when the process has ended and been reaped.
 	done chan struct{}
-	// logStart is where this run's part of the log begins.
+	// logStart is the offset in the node's log at which this run begins.
 	logStart int64
-	// othersLogStart is where, at the start of this run, the logs of the other
-	// nodes ended.
+	// othersLogStart has the sizes of the other nodes' logs when this run started.
 	othersLogStart map[*Node]int64
 }
 
@@ -77,22 +76,21 @@ func (n *Node) DC() string { return n.cfg.DC }
 // Rack is the node's rack.
 func (n *Node) Rack() string { return n.cfg.Rack }
 
-// HostID is the UUID Cassandra gave the node; empty for a node that is not in the
-// ring.
+// HostID is the UUID that Cassandra gave the node; empty for a node that is not in the ring.
 func (n *Node) HostID() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.hostID
 }
 
-// LogPath is the file with the node's log; it is removed by Cluster.Stop.
+// LogPath is the file with the node's log, which Cluster.Stop removes.
 func (n *Node) LogPath() string { return filepath.Join(n.dir, "system.log") }
 
 func (n *Node) name() string { return fmt.Sprintf("node%d", n.number) }
 
 func (n *Node) jmxPort() int { return firstJMXPort + n.number - 1 }
 
-// running returns the node's process, or nil.
+// running returns the node's process, or nil when it is not running.
 func (n *Node) running() *process {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -115,8 +113,8 @@ func (n *Node) PID() int {
 	return 0
 }
 
-// launch starts the node's process and returns at once. It holds the cluster's
-// mutex, so that Stop finds every process that has been started.
+// launch starts the node's process and returns at once. It holds the cluster's mutex so that Stop
+// finds every started process.
 func (n *Node) launch() (*process, error) {
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
@@ -148,10 +146,10 @@ func (n *Node) launch() (*process, error) {
 	return p, nil
 }
 
-// reap waits for the process to end.
+// reap waits for the process to end and adds its CPU time.
 func (n *Node) reap(p *process) {
-	// How it ended is of interest to nobody: a node that ends by itself is found
-	// in the log, one that was killed was killed by us.
+	// The exit status is of no use: the log says why a node ended by itself, and otherwise we killed
+	// it.
 	_ = p.cmd.Wait()
 	n.mu.Lock()
 	n.spent += p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
@@ -160,11 +158,10 @@ func (n *Node) reap(p *process) {
 	close(p.done)
 }
 
-// Start starts a stopped or killed node with the data it had, and returns when it
-// accepts CQL clients, sees all other running nodes up, and is seen up by them
-// (for which a frozen one is not waited long). When that fails or
-// ctx ends before, the node is killed again; the error holds the last errors of
-// its log.
+// Start starts a stopped or killed node with its old data. It returns when the node accepts CQL
+// clients, sees all other running nodes up, and is seen up by them; it gives up on the last after
+// 10 s, since a frozen node does not answer. If it fails or ctx ends before, the node is killed
+// again, and the error has the last errors of its log.
 func (n *Node) Start(ctx context.Context) error {
 	p, err := n.launch()
 	if err != nil {
@@ -182,14 +179,14 @@ func (n *Node) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the node in an orderly way: it tells the others, flushes and leaves.
-// A node that takes longer than 30 s is killed. Stopping a stopped node does nothing.
+// Stop shuts the node down in good order: it announces the shutdown, flushes and exits. After 30 s
+// it is killed. Stop does nothing if the node is not running.
 func (n *Node) Stop() error {
 	p := n.running()
 	if p == nil {
 		return nil
 	}
-	// A paused process would not see the signal.
+	// A paused process must be resumed to handle the signal.
 	for _, sig := range []syscall.Signal{syscall.SIGCONT, syscall.SIGTERM} {
 		if err := n.signal(sig); err != nil && !errors.Is(err, ErrNotRunning) {
 			return err
@@ -205,8 +202,8 @@ func (n *Node) Stop() error {
 	}
 }
 
-// Kill ends the node at once, as kill -9 does, and returns when it is gone. Killing a
-// stopped node does nothing.
+// Kill kills the node (kill -KILL) and returns when it has ended. It does nothing if the node is
+// not running.
 func (n *Node) Kill() error {
 	p := n.running()
 	if p == nil {
@@ -219,10 +216,10 @@ func (n *Node) Kill() error {
 	return nil
 }
 
-// Pause freezes the node (kill -STOP): its connections stay open and nothing answers.
+// Pause freezes the node (kill -STOP): its connections stay open, but nothing answers.
 func (n *Node) Pause() error { return n.signal(syscall.SIGSTOP) }
 
-// Resume lets a paused node go on (kill -CONT).
+// Resume continues a paused node (kill -CONT).
 func (n *Node) Resume() error { return n.signal(syscall.SIGCONT) }
 
 func (n *Node) signal(sig syscall.Signal) error {
@@ -238,8 +235,8 @@ func (n *Node) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// CPUSeconds is the CPU time (user and system) the node has spent since the
-// cluster was started, over all its restarts, in seconds.
+// CPUSeconds returns the CPU time (user and system) that the node has spent since the cluster was
+// started, over all its restarts, in seconds.
 func (n *Node) CPUSeconds() (float64, error) {
 	n.mu.Lock()
 	spent := n.spent
@@ -255,9 +252,8 @@ func (n *Node) CPUSeconds() (float64, error) {
 	return (spent + now).Seconds(), nil
 }
 
-// CompilerSeconds is the part of CPUSeconds that the JIT compilers of the running
-// process have spent, in seconds; 0 when it is not running, and on other systems
-// than Linux, which do not tell.
+// CompilerSeconds returns the CPU time that the JIT compilers of the running process have spent, in
+// seconds; 0 when it is not running, and on systems other than Linux, which do not report it.
 func (n *Node) CompilerSeconds() (float64, error) {
 	pid := n.PID()
 	if pid == 0 {
@@ -270,18 +266,17 @@ func (n *Node) CompilerSeconds() (float64, error) {
 	return spent.Seconds(), nil
 }
 
-// LimitCPU holds the node's process to a share of one CPU by a control group:
-// 0.05 is 5 % of one, 2 is two of them, 0 lifts the limit. The smallest is 0.01. Below
-// 0.1 the process works for some milliseconds in every 100 and is stopped for the
-// others; from 0.1 on the share counts over 10 ms. The limit ends with the process. It
-// needs Linux and a writable cpu controller, which usually means root; the error says
-// what was not possible.
+// LimitCPU limits the node's process to a fraction of one CPU with a control group: 0.05 is 5 % of
+// one, 2 is two CPUs, and 0 lifts the limit. The smallest is 0.01. Below 0.1 the process runs for
+// some milliseconds in every 100 and is stopped for the rest; from 0.1 on the period is 10 ms. The
+// limit ends with the process. LimitCPU needs Linux and a writable cpu controller, which usually
+// means root.
 //
-// The node gets its share also on a busy machine: it counts as much as eight threads of others.
+// The node gets its share even on a busy machine: it counts as much as eight threads of others.
 func (n *Node) LimitCPU(fraction float64) error { return n.limitCPU(fraction, false) }
 
-// YieldCPU is LimitCPU for a node that has to stand back: where others want the CPUs it gets next to
-// nothing of them.
+// YieldCPU is LimitCPU for a node that gives way: where others want the CPUs, it gets next to
+// nothing.
 func (n *Node) YieldCPU(fraction float64) error { return n.limitCPU(fraction, true) }
 
 func (n *Node) limitCPU(fraction float64, yield bool) error {
@@ -313,9 +308,10 @@ func (n *Node) limitCPU(fraction float64, yield bool) error {
 	return nil
 }
 
-// ShareCPU has the node's process use one CPU only, the same for all nodes; with false it may use
-// all CPUs of this process again. It ends with the process. Nodes are slow then because they are
-// busy, and are not stopped as they are by LimitCPU. It needs Linux and two CPUs.
+// ShareCPU restricts the node's process to one CPU, the same for all nodes; with false it may use
+// all CPUs of this process again. The restriction ends with the process. Unlike under LimitCPU,
+// such nodes are slow because they are busy and are never stopped. ShareCPU needs Linux and two
+// CPUs.
 func (n *Node) ShareCPU(share bool) error {
 	pid := n.PID()
 	if pid == 0 {
@@ -328,8 +324,8 @@ func (n *Node) ShareCPU(share bool) error {
 	return nil
 }
 
-// LeaveCPU has a process, such as this one, keep off the CPU of Node.ShareCPU; with false it may
-// use all CPUs of this process again. It needs Linux and two CPUs.
+// LeaveCPU keeps a process, such as this one, off the CPU of Node.ShareCPU; with false it may use
+// all CPUs of this process again. It needs Linux and two CPUs.
 func LeaveCPU(pid int, leave bool) error {
 	part := func(cpus []int) []int { return cpus[1:] }
 	if err := keep(pid, leave, part); err != nil {
@@ -338,7 +334,7 @@ func LeaveCPU(pid int, leave bool) error {
 	return nil
 }
 
-// keep has a process use a part of the CPUs of this one, or all.
+// keep restricts a process to a part of this process's CPUs, or to all of them if some is false.
 func keep(pid int, some bool, part func(cpus []int) []int) error {
 	cpus, err := ownCPUs()
 	if err != nil {

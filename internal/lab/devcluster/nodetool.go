@@ -20,12 +20,12 @@ import (
 //go:embed endpoints.java
 var endpointsJava string
 
-// toolLogback keeps Cassandra's tools from writing their log among their output.
+// toolLogback keeps Cassandra's tools from mixing their log into their output.
 const toolLogback = `<configuration><root level="OFF"/></configuration>
 `
 
-// Nodetool runs nodetool on the node at that index of Nodes and returns what it
-// prints. The error holds what it printed on failure.
+// Nodetool runs nodetool on the node at that index of Nodes and returns its output. On failure the
+// error has the output too.
 func (c *Cluster) Nodetool(ctx context.Context, node int, args ...string) (string, error) {
 	nodes := c.Nodes()
 	if node < 0 || node >= len(nodes) {
@@ -43,10 +43,9 @@ func (n *Node) nodetool(ctx context.Context, args ...string) (string, error) {
 	return output, nil
 }
 
-// NaturalEndpoints returns, for each of tables (keyspace.table) and each key, the
-// replicas as addresses without port, in the order of "nodetool getendpoints".
-// Keys are written as nodetool takes them: a composite one with colons between
-// its components.
+// NaturalEndpoints returns the replicas of each key in each of tables (keyspace.table), as
+// addresses without port, indexed by table and key, in the order of "nodetool getendpoints". Keys
+// are written as for nodetool, with colons between the components of a composite key.
 func (c *Cluster) NaturalEndpoints(ctx context.Context, tables, keys []string) ([][][]string, error) {
 	what := strings.Join(tables, ", ")
 	var asked *Node
@@ -78,7 +77,7 @@ func (c *Cluster) NaturalEndpoints(ctx context.Context, tables, keys []string) (
 	return slices.Collect(slices.Chunk(answers, max(len(keys), 1))), nil
 }
 
-// parseEndpoints reads one line of blank-separated address:port per key.
+// parseEndpoints parses one line of blank-separated address:port for each key.
 func parseEndpoints(output string, keys int) ([][]string, error) {
 	answers := make([][]string, 0, keys)
 	for line := range strings.Lines(output) {
@@ -98,8 +97,7 @@ func parseEndpoints(output string, keys int) ([][]string, error) {
 	return answers, nil
 }
 
-// runJava runs a main class or a source file with Cassandra's jars and returns
-// its output.
+// runJava runs a main class or a source file on Cassandra's class path and returns its output.
 func (c *Cluster) runJava(ctx context.Context, input *bytes.Buffer, command []string) (string, error) {
 	if err := c.usable(); err != nil {
 		return "", err
@@ -111,7 +109,7 @@ func (c *Cluster) runJava(ctx context.Context, input *bytes.Buffer, command []st
 	// -Duser.home: nodetool writes its history there.
 	args := append(moduleFlags(), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:+PerfDisableSharedMem", "-Xmx192M",
 		"-Dlogback.configurationFile="+logback, "-Duser.home="+c.dir, "-Djava.io.tmpdir="+c.dir, "-cp", c.install.classPath)
-	// A JVM that starts takes all CPUs, and the nodes and what is tested share them with it.
+	// A starting JVM would take all CPUs from the nodes and from what is tested.
 	cmd := exec.CommandContext(ctx, "nice", append(append([]string{"-n", "19", c.install.java}, args...), command...)...)
 	cmd.WaitDelay = 5 * time.Second
 	if input != nil {

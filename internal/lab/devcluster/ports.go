@@ -13,7 +13,7 @@ import (
 // need is an address that a node listens on.
 type need struct{ what, address string }
 
-// needs returns what node number listens on.
+// needs returns the addresses on which this node listens.
 func needs(number int) []need {
 	ip := fmt.Sprintf("127.0.0.%d", number)
 	return []need{
@@ -23,8 +23,7 @@ func needs(number int) []need {
 	}
 }
 
-// Addresses returns the addresses on which the first so many nodes of a cluster listen, each
-// host:port.
+// Addresses returns the addresses, host:port, on which the first nodes of a cluster listen.
 func Addresses(nodes int) []string {
 	var all []string
 	for number := range nodes {
@@ -35,8 +34,7 @@ func Addresses(nodes int) []string {
 	return all
 }
 
-// checkPorts fails when ports that node number needs cannot be listened on, and says why of
-// each.
+// checkPorts returns an error for each address that this node needs and cannot listen on.
 func checkPorts(number int) error {
 	var taken []error
 	for _, n := range needs(number) {
@@ -47,9 +45,8 @@ func checkPorts(number int) error {
 	return errors.Join(taken...)
 }
 
-// CheckPort fails when a TCP address of this machine, host:port, cannot be listened on, as a
-// program would that listens on it next. The error says by whom it is taken, where the system
-// tells it, and what to do.
+// CheckPort returns an error if no program can listen on a TCP address of this machine, host:port.
+// The error says who has the address, where the system reveals it, and what to do.
 func CheckPort(address string) error {
 	resolved, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
@@ -69,16 +66,16 @@ func CheckPort(address string) error {
 	}
 }
 
-// How a listener stands in the way of an address.
+// How a listener conflicts with an address, from not at all to entirely.
 const (
-	apart   = iota // it does not
-	partly         // the address is all of this machine, the listener on one of its
-	within         // the listener is on all addresses of this machine
+	apart   = iota // there is no conflict
+	partly         // the wanted address is the unspecified one, the listener is on a specific one
+	within         // the listener is on the unspecified address
 	equally        // the listener is on the address itself
 )
 
-// clash returns how a listener stands in the way of an address that is to be listened on. All
-// addresses of IPv4 are those of IPv6 as well for a program in Go, and a port alone is both.
+// clash returns how a listener conflicts with a wanted address. In Go the unspecified IPv6 address,
+// and a port alone, cover all IPv4 addresses too.
 func clash(listener, wanted netip.AddrPort) int {
 	has, wants := listener.Addr().Unmap(), wanted.Addr().Unmap()
 	all := !wants.IsValid() || wants.IsUnspecified()

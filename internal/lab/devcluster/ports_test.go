@@ -30,7 +30,7 @@ func TestCheckPort(t *testing.T) {
 	require.ErrorContains(t, CheckPort("192.0.2.1:80"), "this machine does not have the address 192.0.2.1; run: ")
 }
 
-// listenElsewhere has another process listen on an address, and returns its id.
+// listenElsewhere makes another process listen on an address and returns its id.
 func listenElsewhere(t *testing.T, address string) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
@@ -49,7 +49,7 @@ func listenElsewhere(t *testing.T, address string) int {
 	return cmd.Process.Pid
 }
 
-// Each port is taken at two addresses, by two processes; the one in the way is named.
+// Each port is taken at two addresses, by two processes; the error names the one that conflicts.
 func TestTheOwnerOfAPortIsThatOfTheAddress(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("127.0.0.2 is Linux's")

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// bootPatience bounds the start of a node; a dozen on two cores take a minute.
+	// bootPatience limits the start of a node; a dozen on two cores take a minute.
 	bootPatience = 5 * time.Minute
 	pollInterval = 50 * time.Millisecond
-	// seenPatience bounds the wait for what others think of a node.
+	// seenPatience limits the wait until other nodes see a node up.
 	seenPatience = 10 * time.Second
 )
 
@@ -40,7 +40,7 @@ func (n *Node) awaitClients(ctx context.Context, p *process) error {
 	})
 }
 
-// awaitPeers waits until the node has logged, for every other running one, that it is up.
+// awaitPeers waits until the node has logged that every other running node is up.
 func (n *Node) awaitPeers(ctx context.Context, p *process) error {
 	return n.await(ctx, p, func(context.Context) bool {
 		text := n.logSince(p.logStart)
@@ -53,9 +53,9 @@ func (n *Node) awaitPeers(ctx context.Context, p *process) error {
 	})
 }
 
-// awaitSeen waits until every other running node has logged that this one is up:
-// before, it reads nothing from it. One that is frozen or starved of CPU may not
-// say so, and is given up after seenPatience.
+// awaitSeen waits until every other running node has logged that this one is up, before which it
+// reads nothing from it. A node that is frozen or starved of CPU may never log it; awaitSeen gives
+// up, without an error, after seenPatience.
 func (n *Node) awaitSeen(ctx context.Context, p *process) error {
 	giveUp := time.Now().Add(seenPatience)
 	return n.await(ctx, p, func(context.Context) bool {
@@ -71,12 +71,13 @@ func (n *Node) awaitSeen(ctx context.Context, p *process) error {
 	})
 }
 
-// nowUp is what a node logs when it sees this one come up.
+// nowUp returns what other nodes log when they see this one come up.
 func (n *Node) nowUp() []byte {
 	return fmt.Appendf(nil, "InetAddress /%s:%d is now UP", n.ip, storagePort)
 }
 
-// await polls until done says so, and fails when the process ends or takes too long.
+// await polls until done returns true. It fails when the process ends, ctx ends or bootPatience is
+// over.
 func (n *Node) await(ctx context.Context, p *process, done func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, bootPatience, errSlow)
 	defer cancel()
@@ -92,8 +93,8 @@ func (n *Node) await(ctx context.Context, p *process, done func(context.Context)
 	return nil
 }
 
-// awaitAgreement waits until every node of the ring has written down the tokens of
-// every other, as clients read them, and all have the same schema.
+// awaitAgreement waits until every node of the ring has the tokens of every other in its system
+// tables, where clients read them, and all have the same schema.
 func (c *Cluster) awaitAgreement(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, bootPatience, errors.New("the nodes did not agree on ring and schema"))
 	defer cancel()
@@ -110,15 +111,14 @@ func (c *Cluster) awaitAgreement(ctx context.Context) error {
 	}
 }
 
-// member is what one node has written down about another.
+// member is what the system tables of one node say about another.
 type member struct {
 	hostID, schema string
 	tokens         int
 }
 
-// checkAgreement asks all nodes for their peers. The driver turns from host to
-// host between queries and does not say whom it asked, but a node's list of peers
-// tells: it lacks the node itself.
+// checkAgreement reads the peers of all nodes. The driver rotates through the hosts and does not
+// say which one answered, but a node's list of peers shows it: the node itself is missing.
 func (c *Cluster) checkAgreement(ctx context.Context) error {
 	client, err := cassandra.Connect(ctx, cassandra.Config{
 		ContactPoints: c.ContactPoints(), Port: cqlPort, Consistency: "ONE",
@@ -180,7 +180,7 @@ func oneSchema(view map[string]member) error {
 	return nil
 }
 
-// learn keeps the host ids.
+// learn stores the host ids in the nodes.
 func (c *Cluster) learn(ring []*Node, view map[string]member) error {
 	for _, n := range ring {
 		known, ok := view[n.ip]

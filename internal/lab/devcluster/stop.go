@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Stop ends all nodes and removes everything they have left. It may be called
-// more than once, and at once by several; all get the same answer.
+// Stop kills all nodes and removes everything that the cluster has created. It may be called
+// several times and concurrently; all calls return the same error.
 func (c *Cluster) Stop() error {
 	c.stopOnce.Do(func() {
 		c.mu.Lock()
@@ -28,8 +28,7 @@ func (c *Cluster) Stop() error {
 	return c.stopErr
 }
 
-// disposeAll kills the nodes: their data is removed, so an orderly end would be
-// seconds for nothing.
+// disposeAll kills the nodes. An orderly shutdown would waste seconds, since their data is removed.
 func disposeAll(nodes []*Node) []error {
 	errs := make([]error, len(nodes))
 	var running sync.WaitGroup
@@ -40,9 +39,8 @@ func disposeAll(nodes []*Node) []error {
 	return errs
 }
 
-// SaveArchive stops the first node and starts it again if it is to write the class archive when it
-// exits, which halves what all later starts take. On a machine that has the archive it does
-// nothing.
+// SaveArchive makes the first node write the class archive, by a restart, which halves the time of
+// all later starts. It does nothing if the machine has the archive already or cannot make one.
 func (c *Cluster) SaveArchive(ctx context.Context) error {
 	nodes := c.Nodes()
 	if !c.makesArchive(nodes) {
@@ -54,8 +52,8 @@ func (c *Cluster) SaveArchive(ctx context.Context) error {
 	return nodes[0].Start(ctx)
 }
 
-// keepArchive stops the first node in an orderly way if it is to write the class
-// archive when it exits.
+// keepArchive stops the first node in good order if it is the one to write the class archive when
+// it exits.
 func (c *Cluster) keepArchive(nodes []*Node) error {
 	if !c.makesArchive(nodes) {
 		return nil
@@ -64,14 +62,14 @@ func (c *Cluster) keepArchive(nodes []*Node) error {
 	return nodes[0].Stop()
 }
 
-// makesArchive reports whether the first of some nodes writes the class archive when it exits.
+// makesArchive reports whether the first of these nodes will write the class archive when it exits.
 func (c *Cluster) makesArchive(nodes []*Node) bool {
 	archive := c.install.archive
 	return archive.path != "" && !archive.exists() && len(nodes) > 0 && nodes[0].number == 1 && nodes[0].HostID() != "" && nodes[0].PID() != 0
 }
 
-// saveArchive keeps the class archive that the node has written when it exited, if there is none
-// yet. Without one later boots are only slower, so what goes wrong here is logged and no more.
+// saveArchive moves the class archive that the node has written at its exit into the cache, if
+// there is none yet. A failure is only logged, because it costs no more than slower boots.
 func (n *Node) saveArchive() {
 	archive := n.cluster.install.archive
 	if n.number != 1 || archive.path == "" || archive.exists() {
@@ -82,8 +80,8 @@ func (n *Node) saveArchive() {
 	}
 }
 
-// keepLogs moves the logs of a failed boot to a folder that stays, and has the
-// error name that instead of the one which Stop removes.
+// keepLogs copies the logs of a failed boot to a folder that Stop does not remove, and returns the
+// error with their new paths.
 func (c *Cluster) keepLogs(cause error) error {
 	kept, err := os.MkdirTemp("", "qosproxy-devcluster-logs-")
 	if err != nil {
@@ -105,7 +103,7 @@ func (c *Cluster) keepLogs(cause error) error {
 	return &bootError{cause: cause, from: c.dir + string(filepath.Separator), kept: kept + string(filepath.Separator)}
 }
 
-// bootError is an error whose text names logs where they have been moved to.
+// bootError is an error whose text has the new paths of copied logs.
 type bootError struct {
 	cause      error
 	from, kept string

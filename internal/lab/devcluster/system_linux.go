@@ -16,17 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// userHertz is the unit of the times in /proc; the kernel has it fixed at 100 for
-// every architecture Go runs on.
+// userHertz is the number of clock ticks per second in /proc; the kernel fixes it at 100 for every
+// architecture that Go runs on.
 const userHertz = 100
 
-// processCPU returns the user and system time of a process, all its threads
-// included (proc(5), fields 14 and 15 of stat).
+// processCPU returns the user and system time of a process, including all its threads (proc(5),
+// fields 14 and 15 of stat).
 func processCPU(pid int) (time.Duration, error) {
 	return statCPU(fmt.Sprintf("/proc/%d/stat", pid))
 }
 
-// compilerCPU returns the time of the threads of a JVM that compile its code.
+// compilerCPU returns the CPU time of a JVM's JIT compiler threads.
 func compilerCPU(pid int) (time.Duration, error) {
 	names, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/comm", pid))
 	if err != nil {
@@ -38,7 +38,7 @@ func compilerCPU(pid int) (time.Duration, error) {
 		if err != nil {
 			continue // the thread has ended
 		}
-		// The kernel cuts "C2 CompilerThread0" after fifteen bytes.
+		// The kernel cuts "C2 CompilerThread0" to fifteen bytes.
 		if kind, ok := strings.CutSuffix(string(comm), " CompilerThre\n"); !ok || kind != "C1" && kind != "C2" {
 			continue
 		}
@@ -51,7 +51,7 @@ func compilerCPU(pid int) (time.Duration, error) {
 	return total, nil
 }
 
-// ownCPUs are the CPUs that this process might use at first.
+// ownCPUs returns the CPUs that this process was allowed to use at the first call.
 var ownCPUs = sync.OnceValues(func() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -66,8 +66,8 @@ var ownCPUs = sync.OnceValues(func() ([]int, error) {
 	return cpus, nil
 })
 
-// pin has all threads of a process use these CPUs only. A thread starts with the CPUs of the one
-// that has made it, so it is done when no thread is new.
+// pin restricts all threads of a process to these CPUs. A new thread inherits the CPUs of its
+// creator, so pin is done when it finds no new thread.
 func pin(pid int, cpus []int) error {
 	var set unix.CPUSet
 	for _, cpu := range cpus {
@@ -98,7 +98,7 @@ func pin(pid int, cpus []int) error {
 	}
 }
 
-// statCPU returns the user and system time in the stat file of a process or thread.
+// statCPU returns the user and system time from the stat file of a process or thread.
 func statCPU(path string) (time.Duration, error) {
 	stat, err := os.ReadFile(path)
 	if err != nil {
@@ -123,9 +123,9 @@ func statCPU(path string) (time.Duration, error) {
 // listening is the state of a socket in /proc/net/tcp.
 const listening = "0A"
 
-// portOwner names the process whose listener stands in the way of an address, and where it
-// listens if that is elsewhere; empty if it cannot be told: only root sees into the processes
-// of others.
+// portOwner names the process whose listener conflicts with an address, and the listener's address
+// if it is another one; empty if unknown, because only root sees the sockets of other users'
+// processes.
 func portOwner(wanted netip.AddrPort) string {
 	listeners := map[string]netip.AddrPort{}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -165,8 +165,8 @@ func portOwner(wanted netip.AddrPort) string {
 	return owner
 }
 
-// socketAddress reads an address of /proc/net/tcp or tcp6: words of 32 bits as the machine has
-// them in memory, and the port, such as 0100007F:1F90.
+// socketAddress parses an address of /proc/net/tcp or tcp6, such as 0100007F:1F90: 32-bit words in
+// native byte order, and the port.
 func socketAddress(text string) (netip.AddrPort, bool) {
 	host, service, _ := strings.Cut(text, ":")
 	port, err := strconv.ParseUint(service, 16, 16)
@@ -185,6 +185,6 @@ func socketAddress(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(ip.Unmap(), uint16(port)), ok
 }
 
-// aliasCommand gives this machine a loopback address. Linux has all of
+// aliasCommand returns a command that gives this machine a loopback address. Linux has all of
 // 127.0.0.0/8 as soon as the interface is up.
 func aliasCommand(string) string { return "ip link set lo up" }

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// processCPU returns the user and system time of a process, all its threads
-// included, to the hundredth of a second.
+// processCPU returns the user and system time of a process, including all its threads, to the
+// hundredth of a second.
 func processCPU(pid int) (time.Duration, error) {
 	output, err := exec.Command("ps", "-o", "time=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {
@@ -31,19 +31,19 @@ func processCPU(pid int) (time.Duration, error) {
 	return time.Duration(total * float64(time.Second)), nil
 }
 
-// compilerCPU returns 0: the times of threads are told by Linux alone.
+// compilerCPU returns 0: only Linux reports the times of threads.
 func compilerCPU(int) (time.Duration, error) { return 0, nil }
 
 var errNoPinning = errors.New("it needs Linux")
 
-// ownCPUs is not known here.
+// ownCPUs is not supported here.
 func ownCPUs() ([]int, error) { return nil, errNoPinning }
 
-// pin is not possible here.
+// pin is not supported here.
 func pin(int, []int) error { return errNoPinning }
 
-// portOwner names the process whose listener stands in the way of an address, and where it
-// listens if that is elsewhere; empty if it cannot be told.
+// portOwner names the process whose listener conflicts with an address, and the listener's address
+// if it is another one; empty if unknown.
 func portOwner(wanted netip.AddrPort) string {
 	output, err := exec.Command("lsof", "-nP", "-Fpn", fmt.Sprintf("-iTCP:%d", wanted.Port()), "-sTCP:LISTEN").Output()
 	if err != nil {
@@ -73,5 +73,5 @@ func portOwner(wanted netip.AddrPort) string {
 	return owner
 }
 
-// aliasCommand gives this machine a loopback address.
+// aliasCommand returns a command that gives this machine a loopback address.
 func aliasCommand(ip string) string { return "sudo ifconfig lo0 alias " + ip + " up" }

@@ -28,8 +28,7 @@ func solidLines(text string) []string {
 	return lines
 }
 
-// every calls f once per interval until the function it returns is called, which
-// waits for a call of f that has begun.
+// every calls f once per interval until stop is called. stop waits for a running call of f.
 func every(interval time.Duration, f func()) (stop func()) {
 	done := make(chan struct{})
 	var running sync.WaitGroup

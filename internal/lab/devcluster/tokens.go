@@ -11,15 +11,13 @@ import (
 // test that fails on some placement fails again.
 const tokenSeed = 0x716f73
 
-// ringTokens chooses the tokens of the nodes of a new cluster; a node that does
-// not join gets none. Choosing them here rather than leaving it to Cassandra's
-// allocator lets all nodes start at once: the allocator needs the nodes before it
-// to have joined.
+// ringTokens chooses the tokens of the nodes of a new cluster; a node that does not join gets none.
+// Cassandra's own allocator needs the earlier nodes to have joined; choosing the tokens here lets
+// all nodes start at once.
 //
-// Each datacenter is spread over the whole ring by itself. The ring is cut
-// into as many equal slots as the datacenter has vnodes and a node's i-th token
-// falls at a random place in its i-th share of the slots; so loads are even while
-// neighbours vary, as they do on a ring that grew.
+// Each datacenter is spread over the whole ring by itself. The ring is cut into as many equal slots
+// as the datacenter has vnodes, and a node's i-th token falls at a random place in its i-th share
+// of the slots. So loads are even while neighbours vary, as on a ring that has grown.
 func ringTokens(nodes []NodeConfig, random bool) [][]int64 {
 	rng := rand.New(rand.NewPCG(tokenSeed, uint64(len(nodes))))
 	tokens := make([][]int64, len(nodes))
@@ -42,7 +40,7 @@ func ringTokens(nodes []NodeConfig, random bool) [][]int64 {
 	for _, slots := range slotsByDC(nodes, rng) {
 		width := math.MaxUint64/uint64(len(slots)) + 1
 		for rank, node := range slots {
-			// A jitter of up to half a slot keeps ranges from being all of one size.
+			// A jitter of up to half a slot keeps ranges from all having one size.
 			offset := uint64(rank)*width + rng.Uint64N(width/2+1)
 			add(node, int64(offset^(1<<63)))
 		}
@@ -50,8 +48,8 @@ func ringTokens(nodes []NodeConfig, random bool) [][]int64 {
 	return tokens
 }
 
-// slotsByDC returns, per datacenter in order of first mention, the node that
-// owns each slot of the ring.
+// slotsByDC returns the node that owns each slot of the ring, for each datacenter in order of first
+// mention.
 func slotsByDC(nodes []NodeConfig, rng *rand.Rand) [][]int {
 	type place struct {
 		at   float64
@@ -86,8 +84,8 @@ func joiningTokens(node NodeConfig) int {
 	return node.NumTokens
 }
 
-// splitTokens chooses the tokens of a node that joins a ring with the tokens
-// given: each cuts what is the widest range by then in two.
+// splitTokens chooses the tokens of a node that joins a ring with the given tokens. Each halves the
+// range that is widest at that point.
 func splitTokens(ring []int64, count int) []int64 {
 	ring = slices.Clone(ring)
 	slices.Sort(ring)
@@ -95,8 +93,8 @@ func splitTokens(ring []int64, count int) []int64 {
 	for range count {
 		at, width := 0, uint64(0)
 		for i := range ring {
-			// Unsigned subtraction is right around the end of the ring as well. The
-			// only token of a ring owns all of it, which wraps to width 0.
+			// Unsigned subtraction is right across the end of the ring as well. The only token of a ring
+			// owns all of it, which wraps to width 0.
 			gap := uint64(ring[(i+1)%len(ring)]) - uint64(ring[i])
 			if gap == 0 {
 				gap = math.MaxUint64

@@ -10,9 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRingTokens holds for every cluster: each node has its number of tokens, no
-// token is given twice and none is the smallest int64, which Cassandra does not
-// allow.
+// TestRingTokens checks for every cluster that each node has its number of tokens, no token occurs
+// twice, and none is the smallest int64, which Cassandra does not allow.
 func TestRingTokens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var nodes []NodeConfig
@@ -69,7 +68,7 @@ func TestRingTokensMixTheNeighbours(t *testing.T) {
 	assert.GreaterOrEqual(t, len(pairs), 6, "each node follows each other one somewhere")
 }
 
-// TestSplitTokens holds for every ring: new tokens are new, and no range gets wider.
+// TestSplitTokens checks for every ring that new tokens are unique and no range gets wider.
 func TestSplitTokens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ring := rapid.SliceOfNDistinct(rapid.Int64Min(math.MinInt64+1), 1, 50, rapid.ID).Draw(t, "ring")
@@ -105,7 +104,7 @@ func widest(ring []int64) uint64 {
 	return most
 }
 
-// spread returns how many times more of the ring the largest owner has than the smallest.
+// spread returns the ratio of the largest share of the ring to the smallest.
 func spread(tokens [][]int64) float64 {
 	var ring []int64
 	owner := make(map[int64]int)

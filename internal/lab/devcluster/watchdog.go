@@ -15,24 +15,22 @@ import (
 //go:embed watchdog.sh
 var watchdogScript string
 
-// launchScript registers the process with the watchdog before it becomes the
-// node: $1 is the folder of process ids, $2 the node's number, the rest the
-// command. Registered by itself, and by a rename, there is no moment at which a
-// crash of the parent could leave a node that the watchdog does not know.
+// launchScript registers its process with the watchdog and then becomes the node by exec. $1 is the
+// folder of process ids, $2 the name, the rest the command. The process registers itself, by a
+// rename, so that a crash of the parent never leaves a node that the watchdog does not know.
 const launchScript = `folder=$1; name=$2; shift 2
 echo $$ >"$folder/../$name.pid" && mv "$folder/../$name.pid" "$folder/$name" && exec "$@"`
 
-// watchdog is a shell in a session of its own that outlives this process if it
-// is killed, and then kills the nodes and removes the cluster's folder. It also
-// holds the lock until that is done.
+// watchdog is a shell in its own session. If this process is killed, the watchdog survives it,
+// kills the nodes and removes the cluster's folder. It holds the lock until that is done.
 type watchdog struct {
 	dir  string
 	cmd  *exec.Cmd
 	pipe io.WriteCloser
 }
 
-// startWatchdog starts the watchdog of the cluster's folder. held, if not nil, is
-// the lock it keeps.
+// startWatchdog starts the watchdog of the cluster's folder. held is the lock that it keeps, or
+// nil.
 func startWatchdog(dir string, held *os.File) (*watchdog, error) {
 	if err := os.Mkdir(filepath.Join(dir, "pids"), 0o755); err != nil {
 		return nil, err
@@ -53,9 +51,8 @@ func startWatchdog(dir string, held *os.File) (*watchdog, error) {
 	return &watchdog{dir, cmd, pipe}, nil
 }
 
-// command returns a command that runs args as a process the watchdog knows by
-// name, in a process group of its own: a Ctrl-C in the terminal is for this
-// program to handle.
+// command returns a command that runs args as a process that the watchdog knows by name. The
+// process has its own process group, so that a Ctrl-C in the terminal reaches this program only.
 func (w *watchdog) command(name string, args []string) *exec.Cmd {
 	launch := []string{"-c", launchScript, "qosproxy-devcluster-node", filepath.Join(w.dir, "pids"), name}
 	cmd := exec.Command("/bin/sh", append(launch, args...)...)
@@ -63,8 +60,8 @@ func (w *watchdog) command(name string, args []string) *exec.Cmd {
 	return cmd
 }
 
-// forget tells the watchdog that the process of that name has ended, lest it
-// kill one that has been given the same id since.
+// forget removes a process that has ended from the watchdog's list, so that the watchdog does not
+// kill another one with the same id.
 func (w *watchdog) forget(name string, pid int) {
 	file := filepath.Join(w.dir, "pids", name)
 	if known, err := os.ReadFile(file); err == nil && string(known) == strconv.Itoa(pid)+"\n" {
@@ -72,7 +69,7 @@ func (w *watchdog) forget(name string, pid int) {
 	}
 }
 
-// addGroup has the watchdog remove a control group after the nodes.
+// addGroup makes the watchdog remove a control group after it has killed the nodes.
 func (w *watchdog) addGroup(path string) error {
 	file, err := os.OpenFile(filepath.Join(w.dir, "cgroups"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -82,7 +79,7 @@ func (w *watchdog) addGroup(path string) error {
 	return errors.Join(err, file.Close())
 }
 
-// dismiss ends the watchdog; the caller has removed everything.
+// dismiss ends the watchdog after the caller has removed everything.
 func (w *watchdog) dismiss() error {
 	_, err := io.WriteString(w.pipe, "done\n")
 	return errors.Join(err, w.pipe.Close(), w.cmd.Wait())

@@ -22,8 +22,8 @@ import (
 
 const helperVariable = "QOSPROXY_DEVCLUSTER_TEST_HELPER"
 
-// helpers are what this test program does when a test starts it as a process of
-// its own. They print one line when they are ready and then wait to be killed.
+// helpers are the functions of this test program when a test starts it as a separate process. They
+// return a line that is printed when they are ready; then the process waits to be killed.
 var helpers = map[string]func(ctx context.Context, arg string) (string, error){
 	// sleeper runs a watchdog and two processes that are not nodes.
 	"sleeper": func(ctx context.Context, dir string) (string, error) {
@@ -117,8 +117,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// alive says whether the process runs. One that has ended but that nobody has
-// reaped does not.
+// alive reports whether the process runs. A process that has ended but was not reaped does not.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -209,5 +208,5 @@ func TestLockIsForOne(t *testing.T) {
 	require.NoError(t, held.release())
 }
 
-// helperLock names a lock of the test's own, as other than a cluster's.
+// helperLock returns the name of the test's own lock, which no real cluster uses.
 func helperLock(dir string) string { return lockName + "-" + filepath.Base(dir) }

@@ -18,10 +18,10 @@ var builds = Experiment{
 // ErrNoOtherBuild means that Lab.Against is empty where an experiment compares two builds.
 var ErrNoOtherBuild = errors.New("name the binary to compare with by --against")
 
-// buildTargets are the ways to ask a proxy.
+// buildTargets are the targets that ask a proxy.
 var buildTargets = []string{bench.ProxyGRPC, bench.ProxyGRPCCQL, bench.ProxyHTTP}
 
-// otherBuild is what a target of the other build is called.
+// otherBuild returns the name of a target that asks the other build.
 func otherBuild(target string) string { return target + ", --against" }
 
 func measureBuilds(ctx context.Context, lab *Lab, r *report.Report) error {
@@ -57,11 +57,11 @@ func measureBuilds(ctx context.Context, lab *Lab, r *report.Report) error {
 	})
 }
 
-// noDearer is the ratio up to which a build is no dearer than another: rounds of one binary
-// differ by as much.
+// noDearer is the cost ratio up to which builds count as equal: rounds of one binary differ by as
+// much.
 const noDearer = 1.05
 
-// judgeBuilds adds what follows from the runs that there are.
+// judgeBuilds adds the findings for the runs that were measured.
 func judgeBuilds(r *report.Report) {
 	for _, condition := range []string{few, manyAtRate} {
 		for _, target := range buildTargets {

@@ -9,12 +9,11 @@ import (
 
 // overview is a chart of one figure of all runs of a report.
 type overview struct {
-	// title and y are those of the chart; y with its unit after a comma.
+	// title is the title of the chart and y the name of its y axis, with the unit after a comma.
 	title, y string
-	// figure is what is drawn: the median of the rounds, with the least and greatest.
+	// figure is drawn as the median of the rounds, with the least and greatest.
 	figure report.Figure
-	// place says where a run stands: at which x, and in which series. A run without a
-	// series is left out.
+	// place returns the x and the series of a run. A run with an empty series is left out.
 	place func(*report.Run) (x, series string)
 	kind  report.ChartKind
 	logY  bool
@@ -55,8 +54,8 @@ func (o *overview) draw(r *report.Report) {
 	r.Charts = append(r.Charts, c)
 }
 
-// byTarget places a run at its target, in the series of its condition, unless the
-// condition is one of those given.
+// byTarget places a run at its target, in the series of its condition. It leaves out runs without a
+// condition, or with one of those given.
 func byTarget(without ...string) func(*report.Run) (x, series string) {
 	return func(r *report.Run) (string, string) {
 		if slices.Contains(without, r.Condition) || r.Condition == "" {
@@ -66,8 +65,8 @@ func byTarget(without ...string) func(*report.Run) (x, series string) {
 	}
 }
 
-// byPolicy places a run at its policy of speculative retry, or its target where it
-// has none, in the series of the trouble.
+// byPolicy places a run at its policy of speculative retry, or at its target if it has none, in the
+// series of the trouble.
 func byPolicy(r *report.Run) (x, series string) {
 	if policy, trouble := cutLast(r.Condition); trouble != "" {
 		return policy, trouble
@@ -75,12 +74,12 @@ func byPolicy(r *report.Run) (x, series string) {
 	return r.Target, r.Condition
 }
 
-// byLast places a run at its condition without the last part, in the series of that.
+// byLast places a run at its condition without the last part, in the series of the last part.
 func byLast(r *report.Run) (x, series string) {
 	return cutLast(r.Condition)
 }
 
-// cutLast cuts a condition before its last part.
+// cutLast splits a condition before its last part, if it has several.
 func cutLast(condition string) (before, last string) {
 	i := strings.LastIndex(condition, ", ")
 	if i < 0 {

@@ -62,8 +62,8 @@ func measureCoordinators(ctx context.Context, lab *Lab, r *report.Report) error 
 	})
 }
 
-// dataCPU is the CPU time of the nodes with data, coordinatorCPU that of those
-// without, in milliseconds per lookup.
+// dataCPU is the CPU time of the nodes with data, and coordinatorCPU of those without, in
+// milliseconds per lookup.
 func (s *Site) dataCPU(r *report.Round) *float64        { return s.sumCPU(r, true) }
 func (s *Site) coordinatorCPU(r *report.Round) *float64 { return s.sumCPU(r, false) }
 
@@ -77,7 +77,7 @@ func (s *Site) sumCPU(r *report.Round, data bool) *float64 {
 	return &total
 }
 
-// splitCPU reports who spent the CPU time.
+// splitCPU adds a table of who spent the CPU time.
 func (s *Site) splitCPU(r *report.Report) {
 	t := report.Table{
 		Title:   "CPU time per lookup, ms",

@@ -15,10 +15,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/report"
 )
 
-// Experiment is a question with the measurement that answers it.
+// Experiment is a question about the proxy with the measurement that answers it.
 type Experiment struct {
-	// Name is short and fit for a file; Title is one line; Question says what is to
-	// be found out.
+	// Name is short and fit for a file name; Title is one line; Question says what is to be found out.
 	Name, Title, Question string
 
 	measure func(context.Context, *Lab, *report.Report) error
@@ -26,11 +25,10 @@ type Experiment struct {
 	overview *overview
 }
 
-// All are the experiments on a real cluster, in the order in which they are best
-// read.
+// All lists the experiments, in the best order to read them.
 var All = []Experiment{targeting, targetingVnodes, rowCache, coordinators, speculation, sizing, replication, ownership, nodeLocal, nodeSettings, quorumReads, builds}
 
-// Names are the names of All.
+// Names returns the names of All.
 func Names() []string {
 	names := make([]string, len(All))
 	for i, e := range All {
@@ -39,7 +37,7 @@ func Names() []string {
 	return names
 }
 
-// Find returns the experiment of that name; the error names those there are.
+// Find returns the experiment with this name. The error lists all names.
 func Find(name string) (*Experiment, error) {
 	for i := range All {
 		if All[i].Name == name {
@@ -49,8 +47,8 @@ func Find(name string) (*Experiment, error) {
 	return nil, fmt.Errorf("there is no experiment %q; use %s", name, strings.Join(Names(), ", "))
 }
 
-// Measure makes the experiment and fills in the report. After an error the report
-// has what was measured until then.
+// Measure runs the experiment and fills in the report. After an error the report has what was
+// measured until then.
 func (e *Experiment) Measure(ctx context.Context, lab *Lab, r *report.Report) error {
 	r.Name, r.Title, r.Question, r.Time = e.Name, e.Title, e.Question, time.Now()
 	err := e.measure(ctx, lab, r)
@@ -77,7 +75,7 @@ func pick[T any](lab *Lab, short, long T) T {
 	return short
 }
 
-// comparison returns how contenders are compared, to which a load is added.
+// comparison returns the usual settings of a comparison, with this load.
 func (lab *Lab) comparison(load bench.Load) bench.Comparison {
 	return bench.Comparison{
 		Load: load, SLA: operating, Seed: lab.Seed, Progress: lab.Progress,
@@ -87,7 +85,8 @@ func (lab *Lab) comparison(load bench.Load) bench.Comparison {
 	}
 }
 
-// capacity returns how the capacity at the SLA is found.
+// capacity returns the settings of a comparison that finds the capacity at the SLA, beginning at a
+// rate of from lookups per second.
 func (lab *Lab) capacity(from float64) bench.Comparison {
 	c := lab.comparison(bench.Load{})
 	c.Ramp = bench.DefaultRamp()
@@ -116,7 +115,7 @@ func (lab *Lab) run(ctx context.Context, r *report.Report, c bench.Comparison, c
 	return err
 }
 
-// products returns the default profile.
+// products returns the default profile, for the caller to change.
 func products() *bench.Profile { return profile("products") }
 
 // profile returns a profile that comes with the binary.
@@ -132,10 +131,10 @@ func profile(name string) *bench.Profile {
 	return p
 }
 
-// sixNodes is the cluster of most experiments. It has a row cache, which a table
-// must ask for, so that they can share it: small enough that it holds some of 20,000
-// partitions, three copies of each on six nodes, and four of five skewed reads hit it.
-// It allows NODE_LOCAL, which a read must ask for.
+// sixNodes returns the layout of most experiments, which can share one cluster. Its row cache is
+// used only by tables that ask for it. The cache is so small that it holds some of 20,000
+// partitions, three copies of each on six nodes, and four of five skewed reads hit it. The nodes
+// allow NODE_LOCAL.
 func sixNodes(vnodes int) Layout {
 	return Layout{
 		Nodes: 6, Racks: 3, VNodes: vnodes, YAML: map[string]any{"row_cache_size": "3MiB"},
@@ -143,8 +142,9 @@ func sixNodes(vnodes int) Layout {
 	}
 }
 
-// with hands a cluster to do. It is booted, unless the experiment before has left one of
-// the same layout, which is warm, and is left for the next one.
+// with calls do with a cluster of this layout: the one that the last experiment has left, which is
+// warm, or a new one. It keeps the cluster for the next experiment unless do fails or has worn it
+// out.
 func (lab *Lab) with(ctx context.Context, l Layout, do func(*Site) error) error {
 	site := lab.kept
 	if site == nil || !reflect.DeepEqual(site.layout, l) {
@@ -164,16 +164,15 @@ func (lab *Lab) with(ctx context.Context, l Layout, do func(*Site) error) error 
 	return site.clear()
 }
 
-// driver opens a driver for a proxy with the given settings of its table; the
-// site closes both.
+// driver is Driver without change, and without the proxy.
 func (s *Site) driver(ctx context.Context, settings ...string) (*bench.Driver, error) {
 	d, _, err := s.Driver(ctx, nil, settings...)
 	return d, err
 }
 
-// Driver starts a proxy for the loaded table, with further settings of it such as
-// "consistency: LOCAL_QUORUM", and opens a driver for it; the site closes both.
-// change, which may be nil, changes how targets are reached.
+// Driver starts a proxy for the loaded table, with further settings of the table such as
+// "consistency: LOCAL_QUORUM", and opens a driver for it. The site closes both. change may modify
+// how targets are reached; it may be nil.
 func (s *Site) Driver(ctx context.Context, change func(*bench.Open), settings ...string) (*bench.Driver, *Proxy, error) {
 	proxy, err := s.Serve(ctx, settings...)
 	if err != nil {
@@ -192,7 +191,7 @@ func (s *Site) Driver(ctx context.Context, change func(*bench.Open), settings ..
 	return d, proxy, err
 }
 
-// driverOf opens a driver for a proxy; the site closes it. change is as in Driver.
+// driverOf opens a driver for a proxy. The site closes it. change is as in Driver.
 func (s *Site) driverOf(p *Proxy, change func(*bench.Open)) (*bench.Driver, error) {
 	open := s.Open(p)
 	if change != nil {

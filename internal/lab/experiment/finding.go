@@ -9,7 +9,7 @@ import (
 // offered is the arrival rate of an open loop in lookups per second.
 func offered(r *report.Round) *float64 { return &r.OfferedRate }
 
-// find returns the run of a target under a condition, nil when there is none.
+// find returns the run of a target under a condition, or nil.
 func find(r *report.Report, target, condition string) *report.Run {
 	for i := range r.Runs {
 		if r.Runs[i].Target == target && r.Runs[i].Condition == condition {
@@ -19,21 +19,21 @@ func find(r *report.Report, target, condition string) *report.Run {
 	return nil
 }
 
-// atMost adds the finding that a ratio is at most a limit.
+// atMost adds the finding whether a ratio is at most a limit, if it was measured.
 func atMost(r *report.Report, claim string, limit float64, a *report.Run, fa report.Figure, b *report.Run, fb report.Figure) {
 	if got := report.Ratio(a, fa, b, fb); got.Rounds > 0 {
 		r.Findings = append(r.Findings, report.Finding{Claim: fmt.Sprintf("%s ≤ %.3g", claim, limit), Seen: got.String(), Holds: got.Median <= limit})
 	}
 }
 
-// atLeast adds the finding that a ratio is at least a limit.
+// atLeast is atMost for a ratio that must be at least a limit.
 func atLeast(r *report.Report, claim string, limit float64, a *report.Run, fa report.Figure, b *report.Run, fb report.Figure) {
 	if got := report.Ratio(a, fa, b, fb); got.Rounds > 0 {
 		r.Findings = append(r.Findings, report.Finding{Claim: fmt.Sprintf("%s ≥ %.3g", claim, limit), Seen: got.String(), Holds: got.Median >= limit})
 	}
 }
 
-// within adds the finding that a figure in milliseconds is at most a limit.
+// within adds the finding whether a figure in milliseconds is at most a limit, if it was measured.
 func within(r *report.Report, claim string, limit float64, run *report.Run, figure report.Figure) {
 	if run == nil {
 		return
@@ -43,7 +43,7 @@ func within(r *report.Report, claim string, limit float64, run *report.Run, figu
 	}
 }
 
-// adds adds the finding that the p50 of a is at most limit milliseconds above that of b.
+// adds adds the finding whether the p50 of a is at most limit milliseconds above that of b.
 func adds(r *report.Report, claim string, limit float64, a, b *report.Run) {
 	if a == nil || b == nil {
 		return

@@ -26,22 +26,21 @@ var nodeSettings = Experiment{
 	},
 }
 
-// asTested are the nodes as in all other experiments.
+// asTested is the condition of nodes with the settings of all other experiments.
 const asTested = "as tested"
 
-// nodeChange is one change of the nodes, or of what asks them.
+// nodeChange is one change of the nodes, their table or the connections to them.
 type nodeChange struct {
 	condition string
-	// yaml is over the settings of the nodes, which need a cluster of their own then; nil
-	// for a change that the nodes as tested do not notice.
+	// yaml overrides settings of the nodes, which then need a cluster of their own; may be nil.
 	yaml map[string]any
-	// options are those of the table in place of the profile's; empty keeps them.
+	// options replace the table options of the profile; empty keeps them.
 	options string
-	// oneConnection is in place of two to each host.
+	// oneConnection uses one connection to each host in place of two.
 	oneConnection bool
 }
 
-// busy is the condition in which sixteen callers ask, and hosts are never idle.
+// busy returns the condition of this change with sixteen callers, under which hosts are never idle.
 func (c *nodeChange) busy() string { return c.condition + ", 16 callers" }
 
 const (
@@ -60,8 +59,8 @@ var nodeChanges = []nodeChange{
 	{condition: "file_cache_enabled: false", yaml: map[string]any{"file_cache_enabled": false}},
 }
 
-// measureNodes measures each cluster by itself. On all of them in-unpaged is a yardstick of
-// the machine, which is not equally fast for an hour.
+// measureNodes measures each cluster by itself, with in-unpaged as a yardstick on all of them,
+// because the machine's speed varies over an hour.
 func measureNodes(ctx context.Context, lab *Lab, r *report.Report) error {
 	r.Cluster = "6 nodes, RF 3, 3 racks, 16 vnodes, 450-byte rows, 50 keys, LOCAL_ONE, 4 callers unless said otherwise; a cluster for each setting of cassandra.yaml"
 	r.SLA = &operating
@@ -78,7 +77,7 @@ func measureNodes(ctx context.Context, lab *Lab, r *report.Report) error {
 	return nil
 }
 
-// nodeParts returns the changes by cluster.
+// nodeParts groups the changes by the cluster that they need.
 func nodeParts() []part {
 	clusters := [][]nodeChange{nil}
 	for _, c := range nodeChanges {
@@ -102,7 +101,7 @@ func nodeParts() []part {
 	return parts
 }
 
-// nodesOn measures one cluster.
+// nodesOn measures the changes of one cluster.
 func (lab *Lab) nodesOn(ctx context.Context, s *Site, r *report.Report, changes []nodeChange) error {
 	var few, busy []bench.Contender
 	for _, change := range changes {
@@ -135,7 +134,7 @@ func (lab *Lab) nodesOn(ctx context.Context, s *Site, r *report.Report, changes 
 		lab.runCounting(ctx, s, r, lab.comparison(sixteenCallers), busy...))
 }
 
-// runCounting is run, and counts the messages that nodes get from each other.
+// runCounting is run that also counts the messages that nodes receive from each other.
 func (lab *Lab) runCounting(ctx context.Context, s *Site, r *report.Report, c bench.Comparison, contenders ...bench.Contender) error {
 	count := s.countMessages(ctx, messagesOf(r), c.Progress)
 	c.Progress = count.at
@@ -143,7 +142,8 @@ func (lab *Lab) runCounting(ctx context.Context, s *Site, r *report.Report, c be
 	return errors.Join(err, count.failed)
 }
 
-// messagesOf returns the table of messages of a report. It is valid until another is added.
+// messagesOf returns the report's table of messages. The pointer is valid until another table is
+// added.
 func messagesOf(r *report.Report) *report.Table {
 	const title = "Messages between nodes per lookup in each round, those of gossip included"
 	i := slices.IndexFunc(r.Tables, func(t report.Table) bool { return t.Title == title })
@@ -154,7 +154,7 @@ func messagesOf(r *report.Report) *report.Table {
 	return &r.Tables[i]
 }
 
-// messageCount adds to a table how many messages nodes got from each other in each round.
+// messageCount adds to a table how many messages nodes received from each other in each round.
 type messageCount struct {
 	read   func() (int64, error)
 	table  *report.Table
@@ -167,7 +167,7 @@ func (s *Site) countMessages(ctx context.Context, t *report.Table, tell func(ben
 	return &messageCount{table: t, tell: tell, read: func() (int64, error) { return s.messages(ctx) }}
 }
 
-// at reads the counts before and after a round.
+// at reads the count when a round begins and when it ends.
 func (m *messageCount) at(p bench.Progress) {
 	if m.tell != nil {
 		m.tell(p)
@@ -198,8 +198,8 @@ func (m *messageCount) add(p bench.Progress, messages float64) {
 	m.table.Rows = append(m.table.Rows, []string{p.Condition, p.Name(), text})
 }
 
-// messages returns how many messages all nodes have got from each other since they were
-// started.
+// messages returns how many messages all nodes together have received from other nodes since they
+// were started.
 func (s *Site) messages(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -216,8 +216,8 @@ func (s *Site) messages(ctx context.Context) (int64, error) {
 	return all, nil
 }
 
-// judgeNodes holds each change against the nodes as tested, and judges the two that
-// operators are told to make.
+// judgeNodes compares each change with the nodes as tested. It judges the two changes that
+// operators are advised to make.
 func judgeNodes(r *report.Report) {
 	t := report.Table{
 		Title:   "CPU per lookup against the nodes as tested",

@@ -88,7 +88,7 @@ func (lab *Lab) ownershipOf(ctx context.Context, s *Site, r *report.Report, l La
 	}, nil
 }
 
-// shares returns which part of the data each node holds as one of its replicas.
+// shares returns the share of the data of which each node is a replica.
 func (s *Site) shares(ctx context.Context) ([]float64, error) {
 	cluster, err := cassandra.Open(ctx, s.Cassandra())
 	if err != nil {

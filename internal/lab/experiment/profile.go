@@ -12,9 +12,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/bench"
 )
 
-// CPUProfile loads proxies by gRPC and HTTP with lookups of a table with one key column, of one
-// with two and of a clustered one, and returns where their CPU time goes, in the form that
-// "go build -pgo" takes. It names no file of this machine.
+// CPUProfile loads proxies over gRPC and HTTP and returns a profile of their CPU time, in the form
+// that "go build -pgo" accepts. The lookups read a table with one key column, one with two, and a
+// clustered one. The profile has no path of this machine.
 func (lab *Lab) CPUProfile(ctx context.Context) (*pprof.Profile, error) {
 	var parts []*pprof.Profile
 	err := lab.with(ctx, sixNodes(16), func(s *Site) error {
@@ -41,7 +41,7 @@ func (lab *Lab) CPUProfile(ctx context.Context) (*pprof.Profile, error) {
 	return portable(parts)
 }
 
-// cpuProfile profiles a proxy of the loaded table.
+// cpuProfile profiles a proxy that serves the loaded table.
 func (s *Site) cpuProfile(ctx context.Context) (*pprof.Profile, error) {
 	d, proxy, err := s.Driver(ctx, nil, "consistency: LOCAL_ONE")
 	if err != nil {
@@ -70,8 +70,8 @@ func (s *Site) cpuProfile(ctx context.Context) (*pprof.Profile, error) {
 	return p, err
 }
 
-// cpuProfile asks the process, whose listen.pprof must be on, where its CPU time goes for so
-// long, in whole seconds.
+// cpuProfile fetches a CPU profile of the process over length, in whole seconds. Its listen.pprof
+// must be on.
 func (p *Proxy) cpuProfile(ctx context.Context, length time.Duration) (*pprof.Profile, error) {
 	body, err := p.get(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(length.Seconds())))
 	if err != nil {
@@ -81,8 +81,8 @@ func (p *Proxy) cpuProfile(ctx context.Context, length time.Duration) (*pprof.Pr
 	return pprof.Parse(body)
 }
 
-// portable merges profiles of one binary and takes out what is of the machine and of the run:
-// folders, addresses and the time. Lines and functions are what the compiler looks at.
+// portable merges profiles of one binary and removes what belongs to the machine and the run:
+// folders, addresses and the time. The compiler uses only functions and lines.
 func portable(parts []*pprof.Profile) (*pprof.Profile, error) {
 	p, err := pprof.Merge(parts)
 	if err != nil {

@@ -23,13 +23,11 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
 )
 
-// Proxy is a qosproxy in a process of its own, so that what it spends is its own.
+// Proxy is a qosproxy in a process of its own, so that its CPU time and memory can be measured.
 type Proxy struct {
-	// GRPC, HTTP and Admin are the addresses of its listeners: host:port, or
-	// unix:///path for GRPC.
+	// GRPC, HTTP and Admin are the addresses of its listeners: host:port, or unix:///path for GRPC.
 	GRPC, HTTP, Admin string
-	// StartToReady is the time from the start of the process until it was seen to
-	// be ready, to 20 ms.
+	// StartToReady is the time from the start of the process until it was ready, to 20 ms.
 	StartToReady time.Duration
 
 	cluster *devcluster.Cluster
@@ -39,31 +37,31 @@ type Proxy struct {
 
 	cmd     *exec.Cmd
 	done    chan struct{} // closed when the process has ended
-	err     error         // how it ended; after done
+	err     error         // the result of Wait; valid after done
 	stopped bool
 }
 
-// configFile and logFile are in the folder of a proxy.
+// configFile and logFile are names in the folder of a proxy.
 const (
 	configFile = "qosproxy.yaml"
 	logFile    = "log"
 )
 
-// File is the path of the configuration.
+// File returns the path of the configuration.
 func (p *Proxy) File() string { return filepath.Join(p.dir, configFile) }
 
-// PID is the id of the process, which may have ended.
+// PID returns the id of the process, which may have ended.
 func (p *Proxy) PID() int { return p.cmd.Process.Pid }
 
 // Done returns a channel that is closed when the process has ended.
 func (p *Proxy) Done() <-chan struct{} { return p.done }
 
-// proxyPatience bounds how long a proxy may take until it is ready, and to stop.
+// proxyPatience is how long a proxy may take until it is ready, and to stop.
 const proxyPatience = 20 * time.Second
 
-// startProxy runs "binary serve" with a configuration, whose listeners should have
-// port 0, and waits until it is ready. Env are variables besides those of this
-// process. It ends with the cluster at the latest.
+// startProxy runs "binary serve" with a configuration, whose listeners should have port 0, and
+// waits until the proxy is ready. env adds variables to those of this process. The proxy never
+// outlives the cluster.
 func startProxy(ctx context.Context, cluster *devcluster.Cluster, binary, yaml string, env []string) (*Proxy, error) {
 	dir, err := os.MkdirTemp(cluster.Dir(), "proxy")
 	if err != nil {
@@ -106,9 +104,9 @@ func (p *Proxy) start(ctx context.Context) error {
 	return nil
 }
 
-// Restart stops the process as Stop does and starts it again at the addresses it
-// had, and returns when it is ready. The error is also that of a stop that was not
-// in good order.
+// Restart stops the process as Stop does, starts it again at the same addresses, and returns when
+// it is ready. A stop that was not in good order is an error too, but the proxy is started all the
+// same.
 func (p *Proxy) Restart(ctx context.Context) error {
 	stopped := p.Stop()
 	text, err := os.ReadFile(p.File())
@@ -124,8 +122,7 @@ func (p *Proxy) Restart(ctx context.Context) error {
 	return errors.Join(stopped, p.start(ctx))
 }
 
-// awaitReady waits until the log names the listeners and says that the cluster is
-// known.
+// awaitReady waits until the log has the address of every listener and says that the ring is known.
 func (p *Proxy) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, proxyPatience)
 	defer cancel()
@@ -147,7 +144,7 @@ func (p *Proxy) awaitReady(ctx context.Context) error {
 	}
 }
 
-// readLog looks in the log for the addresses and for the word that it is ready.
+// readLog reads the addresses from the log, and whether it says that the proxy is ready.
 func (p *Proxy) readLog() (ready bool, err error) {
 	f, err := os.Open(filepath.Join(p.dir, logFile))
 	if err != nil {
@@ -175,8 +172,8 @@ func (p *Proxy) readLog() (ready bool, err error) {
 	return ready, nil
 }
 
-// Metrics reads what the process exports, by name. It fails when it does not answer within
-// five seconds.
+// Metrics returns the metrics of the process by name. It fails if there is no answer within five
+// seconds.
 func (p *Proxy) Metrics(ctx context.Context) (map[string]*dto.MetricFamily, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -189,7 +186,7 @@ func (p *Proxy) Metrics(ctx context.Context) (map[string]*dto.MetricFamily, erro
 	return parser.TextToMetricFamilies(body)
 }
 
-// get asks the admin listener. The caller closes the answer.
+// get requests a path from the admin listener. The caller closes the body.
 func (p *Proxy) get(ctx context.Context, path string) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+path, nil)
 	if err != nil {
@@ -205,8 +202,7 @@ func (p *Proxy) get(ctx context.Context, path string) (io.ReadCloser, error) {
 	return resp.Body, nil
 }
 
-// Resident returns the memory that the process has resident, in bytes. It fails
-// where there is no /proc.
+// Resident returns the resident memory of the process in bytes. It fails without /proc.
 func (p *Proxy) Resident() (int, error) {
 	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
 	if err != nil {
@@ -219,8 +215,8 @@ func (p *Proxy) Resident() (int, error) {
 	return resident * os.Getpagesize(), nil
 }
 
-// Stop ends the proxy by SIGTERM and returns when it is gone. The error says that
-// it did not end in good order; once it has been told, Stop does nothing.
+// Stop ends the proxy with SIGTERM, or after 20 s with SIGKILL, and returns when it has ended. The
+// error says that it did not end in good order. Further calls do nothing and return nil.
 func (p *Proxy) Stop() error {
 	if p.stopped {
 		return nil

@@ -26,18 +26,18 @@ var quorumReads = Experiment{
 const (
 	// byReplicas is the proxy with quorum_reads: replicas.
 	byReplicas = "proxy-grpc, replicas"
-	// allowed is on nodes that allow NODE_LOCAL.
+	// allowed is the condition of nodes that allow NODE_LOCAL.
 	allowed = "NODE_LOCAL"
 )
 
 // quorumCase is a condition under which quorum reads are compared.
 type quorumCase struct {
 	condition string
-	// differ is the share of the keys, 0 to 1, whose replicas all differ.
+	// differ is the share of the keys, 0 to 1, whose own data differ on all replicas.
 	differ float64
-	// direct has nodes that do not allow NODE_LOCAL, and ask nobody at LOCAL_ONE.
+	// direct uses nodes without NODE_LOCAL, but with dynamic_snitch: false.
 	direct bool
-	// all measures every contender; otherwise the cheapest of each kind.
+	// all measures every contender and further loads; otherwise only in-unpaged and the replicas.
 	all bool
 }
 
@@ -54,7 +54,7 @@ func measureQuorum(ctx context.Context, lab *Lab, r *report.Report) error {
 	r.SLA = &operating
 	r.Notes = append(r.Notes, "Keys that differ have another write time on each node and equal values. The table has read_repair = 'NONE', or the first read would end the difference; "+
 		"what a repair writes is not measured.")
-	defer judgeQuorum(r) // of what has been measured, also after an error
+	defer judgeQuorum(r) // runs even after an error, on what has been measured
 	outcomes := report.Table{Title: "Keys of quorum_reads: replicas by outcome", Columns: []string{"condition", "outcome", "keys, %"}}
 	defer func() { r.Tables = append(r.Tables, outcomes) }()
 	var parts []part
@@ -75,8 +75,8 @@ func measureQuorum(ctx context.Context, lab *Lab, r *report.Report) error {
 	return nil
 }
 
-// conditions returns the condition, and with all contenders those of one rate, of more callers
-// and of nodes that have too little CPU.
+// conditions returns the conditions of the case: one or, with all, also a fixed rate, more callers,
+// and nodes with too little CPU.
 func (q quorumCase) conditions() []string {
 	if !q.all {
 		return []string{q.condition}
@@ -84,14 +84,14 @@ func (q quorumCase) conditions() []string {
 	return []string{q.condition, q.atRate(), q.many(), q.held()}
 }
 
-// atRate is the condition in which all contenders make the same lookups a second: no more than
-// unpaged IN can of two CPUs.
+// atRate returns the condition with an open loop for all contenders. The rate is what unpaged IN
+// can just sustain on two CPUs.
 func (q quorumCase) atRate() string { return q.condition + ", 60 lookups/s" }
 
-// many is the condition in which hosts are busy.
+// many returns the condition in which hosts are busy.
 func (q quorumCase) many() string { return q.condition + ", 16 callers" }
 
-// held is the condition in which each node has a share of one CPU.
+// held returns the condition in which each node is limited to a share of one CPU.
 func (q quorumCase) held() string { return q.condition + ", nodes held, 16 callers" }
 
 func (q quorumCase) measure(ctx context.Context, lab *Lab, r *report.Report, outcomes *report.Table) error {
@@ -158,8 +158,7 @@ func (q quorumCase) prepare(ctx context.Context, s *Site) error {
 	return s.flush(ctx)
 }
 
-// outcomes adds to a table what became of the keys that a proxy asked of replicas, its
-// warm-up included.
+// outcomes adds to a table the outcomes of the keys that a proxy read from replicas.
 func (q quorumCase) outcomes(ctx context.Context, p *Proxy, t *report.Table) error {
 	families, err := p.Metrics(ctx)
 	if err != nil {
@@ -183,7 +182,7 @@ func (q quorumCase) outcomes(ctx context.Context, p *Proxy, t *report.Table) err
 	return nil
 }
 
-// judgeQuorum judges what was measured.
+// judgeQuorum adds the findings for the runs that were measured.
 func judgeQuorum(r *report.Report) {
 	cpu := func(condition string, limit float64, target string) {
 		atMost(r, fmt.Sprintf("cluster CPU per lookup, replicas / %s, %s", target, condition), limit,

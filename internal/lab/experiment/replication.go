@@ -77,8 +77,8 @@ func measureReplication(ctx context.Context, lab *Lab, r *report.Report) error {
 	})
 }
 
-// Replicas returns a function that says who has the replicas of a token in a
-// keyspace, by address (as Node.Addr), in ring order. It is that of the ring of now.
+// Replicas returns a function for the replicas of a token in a keyspace, by address (as Node.Addr),
+// in ring order. It uses the current ring.
 func (s *Site) Replicas(ctx context.Context) (func(keyspace string, token int64) []string, error) {
 	cluster, err := cassandra.Open(ctx, s.Cassandra())
 	if err != nil {

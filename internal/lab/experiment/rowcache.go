@@ -66,10 +66,10 @@ func measureRowCache(ctx context.Context, lab *Lab, r *report.Report) error {
 	})
 }
 
-// rowCacheLine is what "nodetool info" says of the row cache.
+// rowCacheLine matches the row cache in "nodetool info".
 var rowCacheLine = regexp.MustCompile(`Row Cache .*?entries (\d+), size ([^,]+),.*?(\d+) hits, (\d+) requests`)
 
-// hitRatios reports how the row cache of each node did.
+// hitRatios adds a table of the row caches' hit ratios.
 func (s *Site) hitRatios(ctx context.Context, r *report.Report) error {
 	t := report.Table{Title: "Row cache of each node", Columns: []string{"node", "entries", "size", "hits", "requests", "hit ratio"}}
 	hits, requests := 0.0, 0.0

@@ -1,6 +1,5 @@
-// Package experiment decides questions about the proxy by measuring. Each experiment
-// boots the cluster it needs, loads it, and reports the figures and what follows from
-// them.
+// Package experiment answers questions about the proxy by measurements. Each experiment boots the
+// cluster it needs, loads it, and reports the figures and what follows from them.
 package experiment
 
 import (
@@ -24,52 +23,52 @@ import (
 
 // Site is a local cluster with data, and the proxies that serve it.
 type Site struct {
-	// Cluster is the cluster and Client a session to it.
+	// Cluster is the running cluster, and Client a session to it.
 	Cluster *devcluster.Cluster
 	Client  *cassandra.Client
-	// Data are what was written last by Load.
+	// Data is the data set that Load wrote last.
 	Data *bench.Dataset
-	// Admission lets proxies refuse lookups under overload. Experiments on what
-	// lookups cost leave it off: a refused one costs nothing.
+	// Admission enables admission in proxies that are started. Experiments that measure the cost of
+	// lookups leave it off, because a refused lookup costs nothing.
 	Admission bool
-	// Profiler lets proxies serve Go's profiler.
+	// Profiler makes proxies that are started serve Go's profiler.
 	Profiler bool
 
-	// binary is the qosproxy that Start runs.
+	// binary is the path of the qosproxy that Start runs.
 	binary  string
 	lab     *Lab
 	layout  Layout
 	proxies []*Proxy
 	drivers []*bench.Driver
-	tables  []string // what ensure has loaded
-	worn    bool     // no other experiment may use it
+	tables  []string // the tables that ensure has loaded
+	worn    bool     // set when no other experiment may use the site
 }
 
-// Lab is where experiments are made. Close it.
+// Lab has the settings of experiments and runs them. Close it after use.
 type Lab struct {
-	// Binary is the qosproxy that is measured, and Against another that builds compares it
-	// with; may be empty.
+	// Binary is the path of the qosproxy that is measured. Against is that of another one for the
+	// experiment builds; may be empty.
 	Binary, Against string
-	// Long makes experiments take their time: more rounds, longer, more cases.
+	// Long selects the long form of experiments: more and longer rounds, and more cases.
 	Long bool
-	// Rounds, Length and Warmup replace how many rounds a comparison has, how long each
-	// is, and how long each contender is loaded at most before; 0 keeps them. Stages of
-	// ramps keep their length.
+	// Rounds, Length and Warmup override the number of rounds of a comparison, the length of a round
+	// and the longest warm-up of a contender; 0 keeps the experiment's own. Stages of ramps keep their
+	// length.
 	Rounds         int
 	Length, Warmup time.Duration
-	// Only leaves out the conditions that it does not match; nil measures all.
+	// Only selects the conditions that it matches; nil selects all.
 	Only *regexp.Regexp
-	// Targets leaves out the contenders that it does not name; nil measures all.
+	// Targets selects the contenders with these targets; nil selects all.
 	Targets []string
-	// Seed is that of data and draws.
+	// Seed is the seed of the data and of the draws.
 	Seed uint64
-	// Say is told what is being done, in one line; never nil.
+	// Say is called with one line for each step; never nil.
 	Say func(format string, args ...any)
-	// Booting and Loading are told of the boot of a cluster and of rows written;
-	// nil tells nobody.
+	// Booting and Loading are called with the progress of booting a cluster and of writing rows; may
+	// be nil.
 	Booting func(devcluster.Event)
 	Loading func(done, all int)
-	// Progress is told of the measurement; nil tells nobody.
+	// Progress is called with the progress of measurements; may be nil.
 	Progress func(bench.Progress)
 
 	// kept is the site of the last experiment, whose nodes are warm; may be nil.
@@ -86,17 +85,16 @@ func (lab *Lab) Close() error {
 	return site.Close()
 }
 
-// Layout is a cluster to be booted.
+// Layout describes a cluster to be booted.
 type Layout struct {
-	// Nodes and Racks are how many there are; nodes are spread over the racks in
-	// turn. VNodes are the tokens of each.
+	// Nodes and Racks are their numbers; nodes are assigned to racks in turn. VNodes is the number of
+	// tokens of each node.
 	Nodes, Racks, VNodes int
 	// RandomTokens draws tokens as Cassandra does without replica-aware allocation.
 	RandomTokens bool
-	// Coordinators is how many further nodes there are that do not join the ring.
+	// Coordinators is the number of further nodes, which do not join the ring.
 	Coordinators int
-	// YAML are settings of every node, in the words of cassandra.yaml, and JVMArgs
-	// arguments of its JVM.
+	// YAML holds settings of cassandra.yaml for every node, and JVMArgs arguments of its JVM.
 	YAML    map[string]any
 	JVMArgs []string
 }
@@ -112,7 +110,7 @@ func (l Layout) String() string {
 
 const datacenter = "dc1"
 
-// Boot starts a cluster. The caller closes the site.
+// Boot starts a cluster and connects to it. The caller closes the site.
 func (lab *Lab) Boot(ctx context.Context, l Layout) (*Site, error) {
 	var nodes []devcluster.NodeConfig
 	for i := range l.Nodes + l.Coordinators {
@@ -134,7 +132,7 @@ func (lab *Lab) Boot(ctx context.Context, l Layout) (*Site, error) {
 	return s, nil
 }
 
-// Close ends everything that the site has started.
+// Close stops everything that the site has started.
 func (s *Site) Close() error {
 	err := s.clear()
 	if s.Client != nil {
@@ -143,7 +141,7 @@ func (s *Site) Close() error {
 	return errors.Join(err, s.Cluster.Stop())
 }
 
-// clear ends drivers and proxies.
+// clear closes all drivers and stops all proxies.
 func (s *Site) clear() error {
 	var errs []error
 	for _, d := range s.drivers {
@@ -156,23 +154,23 @@ func (s *Site) clear() error {
 	return errors.Join(errs...)
 }
 
-// Apart has all nodes share one CPU, and this process and the proxies that have been started use
-// the others, as if these had hosts of their own: nodes are the bottleneck, and nobody takes what
-// they should have. With false all may use all CPUs again. It needs Linux and two CPUs.
+// Apart makes all nodes share one CPU, and gives the others to this process and the running
+// proxies, as if those had hosts of their own. The nodes are then the bottleneck, and nobody takes
+// CPU from them. With false all may use all CPUs again. It needs Linux and two CPUs.
 func (s *Site) Apart(apart bool) error {
 	var errs []error
 	for _, n := range s.Cluster.Nodes() {
 		errs = append(errs, n.ShareCPU(apart))
 	}
 	for _, p := range s.proxies {
-		if p.cmd.Process.Signal(syscall.Signal(0)) == nil { // else it has ended
+		if p.cmd.Process.Signal(syscall.Signal(0)) == nil { // otherwise it has ended
 			errs = append(errs, devcluster.LeaveCPU(p.PID(), apart))
 		}
 	}
 	return errors.Join(append(errs, devcluster.LeaveCPU(os.Getpid(), apart))...)
 }
 
-// Cassandra is how to connect to the cluster.
+// Cassandra returns the configuration of a connection to the cluster.
 func (s *Site) Cassandra() cassandra.Config {
 	cfg := cassandra.Default()
 	cfg.ContactPoints, cfg.Port = s.Cluster.ContactPoints(), s.Cluster.Port()
@@ -181,8 +179,8 @@ func (s *Site) Cassandra() cassandra.Config {
 	return cfg
 }
 
-// Load creates the table of a profile with a replication factor and fills it. The
-// rows are on disk then, so that every measurement reads them from there.
+// Load creates the table of a profile with a replication factor, fills it and flushes it, so that
+// every measurement reads its rows from disk.
 func (s *Site) Load(ctx context.Context, p *bench.Profile, replication int) error {
 	if err := s.write(ctx, p, replication); err != nil {
 		return err
@@ -190,8 +188,8 @@ func (s *Site) Load(ctx context.Context, p *bench.Profile, replication int) erro
 	return s.flush(ctx)
 }
 
-// ensure is Load for a site that may have the rows from the experiment before:
-// written again they would be in a second SSTable.
+// ensure is Load that does not write a table again if an earlier experiment has: its rows would
+// then be in two SSTables.
 func (s *Site) ensure(ctx context.Context, p *bench.Profile, replication int) error {
 	table := fmt.Sprint(p.Keyspace, p.Table, p.Options, p.Partitions, p.RowsPerPartition, p.Key, p.KeyPrefix, p.Clustering, p.Columns, replication)
 	if slices.Contains(s.tables, table) {
@@ -206,7 +204,7 @@ func (s *Site) ensure(ctx context.Context, p *bench.Profile, replication int) er
 	return nil
 }
 
-// write is Load without the disk: the rows are in the nodes' memtables then.
+// write is Load without the flush: the rows are in the nodes' memtables.
 func (s *Site) write(ctx context.Context, p *bench.Profile, replication int) error {
 	data, err := bench.NewDataset(p, s.lab.Seed)
 	if err != nil {
@@ -221,7 +219,7 @@ func (s *Site) write(ctx context.Context, p *bench.Profile, replication int) err
 	return data.Load(ctx, s.Client, s.lab.Loading)
 }
 
-// flush writes what was loaded to disk.
+// flush flushes the loaded keyspace on every node to disk.
 func (s *Site) flush(ctx context.Context) error {
 	g, flushing := errgroup.WithContext(ctx)
 	for i, n := range s.Cluster.Nodes() {
@@ -236,22 +234,22 @@ func (s *Site) flush(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Serve starts a proxy for the loaded table. Settings are further keys of its
-// table, such as "consistency: LOCAL_QUORUM", one for each.
+// Serve starts a proxy for the loaded table. Each setting is a further key of the table, such as
+// "consistency: LOCAL_QUORUM".
 func (s *Site) Serve(ctx context.Context, settings ...string) (*Proxy, error) {
 	return s.serve(ctx, connectionsPerHost, settings...)
 }
 
-// connectionsPerHost is the default of the proxy.
+// connectionsPerHost is the proxy's default.
 const connectionsPerHost = 2
 
-// serve is Serve with so many connections to each node.
+// serve is Serve with this number of connections to each node.
 func (s *Site) serve(ctx context.Context, connections int, settings ...string) (*Proxy, error) {
 	return s.serveAt(ctx, "127.0.0.1:0", connections, settings...)
 }
 
-// serveAt is serve with the gRPC listener at an address. What the profile does not need
-// otherwise is as by default, except that lookups have time to be late.
+// serveAt is serve with the gRPC listener at an address. Settings have their defaults unless the
+// profile needs others, except that lookups have a long timeout and may return large answers.
 func (s *Site) serveAt(ctx context.Context, grpc string, connections int, settings ...string) (*Proxy, error) {
 	p := s.Data.Profile
 	table := append([]string{fmt.Sprintf("name: %s.%s", p.Keyspace, p.Table), "timeout: 2s", "max_response_bytes: 64MiB"}, settings...)
@@ -267,9 +265,9 @@ tables:
 `, strings.Join(s.Cluster.ContactPoints(), ", "), datacenter, connections, grpc, s.Profiler, s.Admission, strings.Join(table, "\n    ")))
 }
 
-// Start starts a proxy with a whole configuration, in which every listener should
-// have port 0 and cassandra.contact_points may be left out, and with variables of
-// the environment, such as GOMEMLIMIT=200MiB, besides those of this process.
+// Start starts a proxy with a complete configuration, in which every listener should have port 0
+// and cassandra.contact_points may be left out. env adds variables such as GOMEMLIMIT=200MiB to the
+// environment of this process.
 func (s *Site) Start(ctx context.Context, yaml string, env ...string) (*Proxy, error) {
 	env = append(env, "QOSPROXY_CASSANDRA_CONTACT_POINTS="+strings.Join(s.Cluster.ContactPoints(), ","), "QOSPROXY_CASSANDRA_LOCAL_DC="+datacenter)
 	proxy, err := startProxy(ctx, s.Cluster, s.binary, yaml, env)
@@ -280,11 +278,11 @@ func (s *Site) Start(ctx context.Context, yaml string, env ...string) (*Proxy, e
 	return proxy, nil
 }
 
-// lookupTimeout is the deadline of every lookup: long, so that what is late is
-// seen as late rather than as failed.
+// lookupTimeout is the timeout of every lookup. It is long, so that a late answer counts as late
+// rather than as failed.
 const lookupTimeout = 2 * time.Second
 
-// Open says how targets reach the site; the proxy may be nil.
+// Open returns how targets reach the site. The proxy may be nil.
 func (s *Site) Open(p *Proxy) bench.Open {
 	o := bench.Open{
 		Data: s.Data, Cassandra: s.Cassandra(), Consistency: "LOCAL_ONE",
@@ -296,7 +294,7 @@ func (s *Site) Open(p *Proxy) bench.Open {
 	return o
 }
 
-// Meter reads what the nodes and the proxy, which may be nil, spend.
+// Meter returns a meter of the nodes and the proxy, which may be nil.
 func (s *Site) Meter(p *Proxy) bench.Meter {
 	m := bench.Meter{Nodes: func() (map[string]bench.NodeCPU, error) { return NodeCPU(s.Cluster) }}
 	if p != nil {
@@ -305,8 +303,8 @@ func (s *Site) Meter(p *Proxy) bench.Meter {
 	return m
 }
 
-// NodeCPU returns what each node of a cluster has spent since it began, by address,
-// as a bench.Meter wants it.
+// NodeCPU returns the CPU time of each node since the cluster was started, by address, as for
+// bench.Meter.
 func NodeCPU(cluster *devcluster.Cluster) (map[string]bench.NodeCPU, error) {
 	out := map[string]bench.NodeCPU{}
 	for _, n := range cluster.Nodes() {

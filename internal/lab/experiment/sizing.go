@@ -25,7 +25,8 @@ var sizing = Experiment{
 	},
 }
 
-// drawnCallers are the numbers of callers in the overview, which has four bars at each place.
+// drawnCallers are the numbers of callers in the overview, which has four bars for each
+// configuration.
 var drawnCallers = []string{"1 caller", "4 callers", "32 callers", "256 callers"}
 
 // byCallers places a run at its configuration, in the series of its callers.
@@ -71,8 +72,8 @@ func measureSizing(ctx context.Context, lab *Lab, r *report.Report) error {
 	return nil
 }
 
-// sized returns a profile of rows with one value of so many bytes. Large values
-// are fewer, so that all of them fit in the memory of the machine.
+// sized returns a profile of rows with one value of this size. The larger the values, the fewer
+// there are, so that all fit in the memory of the machine.
 func sized(bytes int) *bench.Profile {
 	p := products()
 	p.Name, p.Table = "sized", fmt.Sprintf("sized_%d", bytes)
@@ -81,7 +82,7 @@ func sized(bytes int) *bench.Profile {
 	return p
 }
 
-// sizingOf measures one size of values at one level, with more and more callers.
+// sizingOf measures one size of values at one level, with ever more callers.
 func (lab *Lab) sizingOf(ctx context.Context, s *Site, r *report.Report, best *report.Table, nodes, size int, level string) error {
 	d, err := s.driver(ctx, "consistency: "+level)
 	if err != nil {

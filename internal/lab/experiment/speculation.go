@@ -23,7 +23,7 @@ var speculation = Experiment{
 	},
 }
 
-// slowCPU is what a slow node has of one CPU.
+// slowCPU is a slow node's share of one CPU.
 const slowCPU = 0.05
 
 func measureSpeculation(ctx context.Context, lab *Lab, r *report.Report) error {
@@ -68,7 +68,7 @@ func (lab *Lab) speculationOn(ctx context.Context, s *Site, r *report.Report, co
 	return nil
 }
 
-// conditioned adds a word to the condition of contenders.
+// conditioned appends word to the conditions of contenders.
 func conditioned(contenders []bench.Contender, word string) []bench.Contender {
 	out := make([]bench.Contender, len(contenders))
 	for i, c := range contenders {
@@ -99,7 +99,7 @@ func judgeSpeculation(r *report.Report) {
 	r.Tables = append(r.Tables, t)
 }
 
-// extraLoad is the share of sub-queries beyond the first ones.
+// extraLoad is the ratio of hedges and fail-overs to first attempts.
 func extraLoad(r *report.Round) *float64 {
 	all, hedges, failovers := r.PerLookup.SubQueries, r.PerLookup.Hedges, r.PerLookup.Failovers
 	if all == nil || hedges == nil || failovers == nil || *all == *hedges+*failovers {

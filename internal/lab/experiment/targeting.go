@@ -35,9 +35,8 @@ var targetingVnodes = Experiment{
 	},
 }
 
-// closed is the load under which experiments without conditions of their own compare CPU
-// time: enough to keep two cores busy, so that what nodes spend on themselves is small
-// beside it.
+// closed is the load of CPU comparisons in experiments without conditions of their own. It keeps
+// two cores busy, so that what nodes spend when idle is small beside it.
 var closed = bench.Load{Concurrency: 8}
 
 // The conditions under which targets are compared.
@@ -54,27 +53,26 @@ const (
 	climbing   = "capacity"
 	idle       = "idle proxy"
 
-	// The same at one rate for all contenders. In a closed loop the proxy takes CPU of the nodes,
-	// which answer fewer lookups then, and a node spends more on each the fewer there are. 250 is
-	// about half of what 16 callers get of the proxy.
+	// The same at one rate for all contenders. In a closed loop the proxy takes CPU time from the
+	// nodes; they answer fewer lookups, and the fewer a node answers, the more it spends on each. 250
+	// is about half of what 16 callers get through the proxy.
 	manyAtRate       = "LOCAL_ONE, 250 lookups/s"
 	atOwnersAtRate   = "NODE_LOCAL, 250 lookups/s"
 	clusteredAtRate  = "four rows a key, 120 lookups/s"
 	twoColumnsAtRate = "key of two columns, 120 lookups/s"
 	primaryKeyAtRate = "full primary keys, 120 lookups/s"
 
-	// The same where the nodes have too little CPU and the proxy has enough, as it has on a host of
-	// its own.
+	// The same, but the nodes have too little CPU and the proxy has enough, as on a host of its own.
 	manyHeld     = "nodes held, LOCAL_ONE, 16 callers"
 	atOwnersHeld = "nodes held, NODE_LOCAL, 16 callers"
 	climbingHeld = "nodes held, capacity"
 )
 
-// held is the share of one CPU that each node has under these conditions. Of two CPUs proxy and
-// load generator then have what they need: with 0.2 all together took 1.8.
+// held is the share of one CPU that each node gets under these conditions. On two CPUs it leaves
+// proxy and load generator what they need: with 0.2 all together took 1.8.
 const held = 0.15
 
-// Contenders that differ from others of the same target and condition.
+// Names of contenders that differ from others of the same target and condition.
 const (
 	unmerged    = "proxy-grpc, merge: off"
 	bySocket    = "proxy-grpc, unix socket"
@@ -83,7 +81,7 @@ const (
 	partitioned = "cover of the partitions"
 )
 
-// part is a piece of the experiment that can be measured without the others.
+// part is a part of an experiment that can be measured without the others.
 type part struct {
 	conditions []string
 	measure    func(context.Context, *Lab, *Site, *report.Report) error
@@ -104,8 +102,8 @@ var targetingParts = []part{
 	{[]string{idle}, func(ctx context.Context, _ *Lab, s *Site, r *report.Report) error { return s.footprint(ctx, r) }},
 }
 
-// wanted returns the parts of which some condition is wanted; the error names all
-// conditions when none is.
+// wanted returns the parts that have a selected condition. If none has, the error lists all
+// conditions.
 func (lab *Lab) wanted(parts []part) ([]part, error) {
 	var out []part
 	var all []string
@@ -128,14 +126,14 @@ func measureTargeting(ctx context.Context, lab *Lab, r *report.Report) error {
 	if err != nil {
 		return err
 	}
-	defer judgeTargeting(r) // of what has been measured, also after an error
+	defer judgeTargeting(r) // runs even after an error, on what has been measured
 	return lab.with(ctx, sixNodes(16), func(s *Site) error {
 		for _, p := range parts {
 			if err := s.ensure(ctx, products(), 3); err != nil {
 				return err
 			}
 			err := p.measure(ctx, lab, s, r)
-			// Proxies that nobody asks any more refresh and probe all the same.
+			// Stop proxies that are no longer used: they would still refresh and probe.
 			if err = errors.Join(err, s.clear()); err != nil {
 				return err
 			}
@@ -180,7 +178,7 @@ func (lab *Lab) compare(ctx context.Context, s *Site, r *report.Report, c bench.
 	return lab.run(ctx, r, c, d.Contenders(condition, targets...)...)
 }
 
-// named gives contenders another name in the report.
+// named sets the name of contenders in the report.
 func named(name string, contenders []bench.Contender) []bench.Contender {
 	for i := range contenders {
 		contenders[i].As = name
@@ -203,10 +201,10 @@ func targetingMany(ctx context.Context, lab *Lab, s *Site, r *report.Report) err
 		lab.runCounting(ctx, s, r, lab.comparison(highRate), of(manyAtRate)...))
 }
 
-// contendersOf makes contenders for a condition.
+// contendersOf returns contenders for a condition.
 type contendersOf func(condition string) []bench.Contender
 
-// withMerging returns contenders of which the proxy merges statements, or does not.
+// withMerging returns contenders that include the proxy with and without merging.
 func (s *Site) withMerging(ctx context.Context, r *report.Report) (contendersOf, error) {
 	d, err := s.driver(ctx, "consistency: LOCAL_ONE")
 	if err != nil {
@@ -221,13 +219,13 @@ func (s *Site) withMerging(ctx context.Context, r *report.Report) (contendersOf,
 	}, nil
 }
 
-// withoutMerging returns the proxy that merges no statements; none, and a note, where it never
-// does.
+// withoutMerging returns the proxy with merging off. If the proxy cannot merge at all, it returns
+// no contenders and adds a note.
 func (s *Site) withoutMerging(ctx context.Context, r *report.Report, level string) (contendersOf, error) {
 	d, err := s.driver(ctx, "consistency: "+level, "merge: off")
 	switch {
 	case err == nil:
-	case strings.Contains(err.Error(), `unknown key "merge"`): // an earlier release, by --proxy
+	case strings.Contains(err.Error(), `unknown key "merge"`): // an earlier release, given by --proxy
 		r.Notes = append(r.Notes, "The proxy does not merge statements of different lookups.")
 		return func(string) []bench.Contender { return nil }, nil
 	default:
@@ -248,8 +246,9 @@ func targetingAtOwners(ctx context.Context, lab *Lab, s *Site, r *report.Report)
 		lab.runCounting(ctx, s, r, lab.comparison(highRate), of(atOwnersAtRate)...))
 }
 
-// atOwners returns contenders at NODE_LOCAL. An IN whose coordinator owns half of its keys
-// cannot be read so; at LOCAL_ONE it is what the others are held against.
+// atOwners returns contenders at NODE_LOCAL. In-unpaged is the reference for them, but at
+// LOCAL_ONE: at NODE_LOCAL an IN finds only the keys that its coordinator owns, which is half of
+// them.
 func (s *Site) atOwners(ctx context.Context, r *report.Report) (contendersOf, error) {
 	one, err := s.driver(ctx, "consistency: LOCAL_ONE")
 	if err != nil {
@@ -275,13 +274,13 @@ func targetingAtQuorum(ctx context.Context, lab *Lab, s *Site, r *report.Report)
 		bench.InUnpaged, bench.Single, bench.Cover, bench.ProxyGRPC)
 }
 
-// targetingSteady measures nodes that are idle most of the time, and pay for it with
-// threads that wake and look for work.
+// targetingSteady measures nodes that are idle most of the time. Idle threads cost CPU time too,
+// because they wake to look for work.
 func targetingSteady(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
 	return lab.compare(ctx, s, r, lab.comparison(bench.Load{Rate: 60}), "LOCAL_ONE", steady, bench.InUnpaged, bench.Cover, bench.ProxyGRPC)
 }
 
-// targetingAlone measures what the proxy adds to a latency in which nothing queues.
+// targetingAlone measures the latency that the proxy adds when nothing queues.
 func targetingAlone(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
 	tcp, err := s.driver(ctx, "consistency: LOCAL_ONE")
 	if err != nil {
@@ -299,7 +298,7 @@ func targetingAlone(ctx context.Context, lab *Lab, s *Site, r *report.Report) er
 	return lab.run(ctx, r, lab.comparison(bench.Load{Concurrency: 1}), contenders...)
 }
 
-// Closed loops, and rates that leave the machine room.
+// Closed loops, and rates at which the machine is not saturated.
 var (
 	fourCallers    = bench.Load{Concurrency: 4}
 	sixteenCallers = bench.Load{Concurrency: 16}
@@ -307,7 +306,7 @@ var (
 	highRate       = bench.Load{Rate: 250}
 )
 
-// targetingTable measures the table of another profile, with four callers and at one rate.
+// targetingTable measures the table of another profile, with four callers and at a fixed rate.
 func targetingTable(name, condition, atRate string) func(context.Context, *Lab, *Site, *report.Report) error {
 	return func(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
 		if err := s.ensure(ctx, profile(name), 3); err != nil {
@@ -323,8 +322,8 @@ func targetingTable(name, condition, atRate string) func(context.Context, *Lab, 
 	}
 }
 
-// targetingRows measures rows by their full primary keys against their partitions, of which each
-// is that row.
+// targetingRows compares reads of rows by full primary key with reads of the partitions, each of
+// which has just that row.
 func targetingRows(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
 	if err := s.ensure(ctx, profile("events"), 3); err != nil {
 		return err
@@ -354,14 +353,14 @@ func targetingCapacity(ctx context.Context, lab *Lab, s *Site, r *report.Report)
 	return lab.climb(ctx, r, d.Contenders(climbing, bench.In, bench.InUnpaged, bench.ProxyGRPC))
 }
 
-// climb finds the capacity of contenders, as often as others are measured.
+// climb finds the capacity of contenders, in as many rounds as other comparisons have.
 func (lab *Lab) climb(ctx context.Context, r *report.Report, contenders []bench.Contender) error {
 	c := lab.capacity(40)
 	c.Rounds = lab.comparison(bench.Load{}).Rounds
 	return lab.run(ctx, r, c, contenders...)
 }
 
-// targetingHeld measures nodes that have too little CPU.
+// targetingHeld measures nodes with too little CPU.
 func targetingHeld(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
 	local, err := s.atOwners(ctx, r)
 	if err != nil {
@@ -379,8 +378,8 @@ func targetingHeld(ctx context.Context, lab *Lab, s *Site, r *report.Report) err
 	})
 }
 
-// whileHeld measures nodes that are held to a share of one CPU, after the contenders have warmed
-// them with all that they can get.
+// whileHeld calls measure while each node is limited to a share of one CPU. Before, it warms the
+// nodes with the contenders and without a limit.
 func (lab *Lab) whileHeld(ctx context.Context, s *Site, contenders []bench.Contender, measure func() error) (err error) {
 	warm := lab.comparison(sixteenCallers)
 	warm.Rounds = 1
@@ -394,7 +393,7 @@ func (lab *Lab) whileHeld(ctx context.Context, s *Site, contenders []bench.Conte
 	return measure()
 }
 
-// hold holds every node to a share of one CPU; 0 lifts that.
+// hold limits every node to a share of one CPU; 0 lifts the limit.
 func (s *Site) hold(share float64) error {
 	var errs []error
 	for _, n := range s.Cluster.Nodes() {
@@ -403,9 +402,9 @@ func (s *Site) hold(share float64) error {
 	return errors.Join(errs...)
 }
 
-// footprint reports what a proxy needs that nobody asks anything: the time until it
-// is ready, and memory. As many connections as to 100 nodes stand for a large
-// cluster; its ring of 100 × 256 tokens is 2 MiB more (BenchmarkNew of ring).
+// footprint measures an idle proxy: the time until it is ready, and its memory. It measures once
+// more with as many connections as to 100 nodes, in place of a large cluster; the ring of 100 × 256
+// tokens would add 2 MiB (BenchmarkNew of ring).
 func (s *Site) footprint(ctx context.Context, r *report.Report) error {
 	t := report.Table{Title: "An idle proxy", Columns: []string{"connections", "start to ready, ms", "resident, MiB"}}
 	for _, connections := range []int{connectionsPerHost, 100 * connectionsPerHost / 6} {
@@ -435,13 +434,13 @@ func (s *Site) footprint(ctx context.Context, r *report.Report) error {
 	return nil
 }
 
-// clusterCPU judges what the proxy costs the cluster by a lookup relative to another
-// target under the same condition.
+// clusterCPU adds the finding whether a lookup by the proxy costs the cluster at most limit times
+// what it costs by another target under the same condition.
 func clusterCPU(r *report.Report, claim string, limit float64, target, condition string) {
 	atMost(r, "cluster CPU per lookup, "+claim, limit, find(r, bench.ProxyGRPC, condition), report.CassandraCPU, find(r, target, condition), report.CassandraCPU)
 }
 
-// judgeTargeting judges what was measured.
+// judgeTargeting adds the findings for the runs that were measured.
 func judgeTargeting(r *report.Report) {
 	clusterCPU(r, "proxy-grpc / cover, 4 callers", 1.1, bench.Cover, few)
 	clusterCPU(r, "proxy-grpc / in-unpaged, 4 callers", 0.45, bench.InUnpaged, few)

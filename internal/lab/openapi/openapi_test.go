@@ -1,4 +1,4 @@
-// Package openapi_test holds the HTTP listener against the OpenAPI document that it serves.
+// Package openapi_test compares the HTTP listener with the OpenAPI document that it serves.
 package openapi_test
 
 import (
@@ -27,8 +27,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/server"
 )
 
-// fake is a service of one table, ks.products, that answers every lookup alike, or
-// refuses all of them.
+// fake is a service of one table, ks.products, that gives every lookup the same answer or refuses
+// it.
 type fake struct {
 	results []partition.Result
 	refuse  error
@@ -94,7 +94,7 @@ func ask(t *testing.T, method, url, body string) (int, http.Header, []byte) {
 	return resp.StatusCode, resp.Header, text
 }
 
-// document is the one that the listener serves.
+// document returns the document that the listener serves.
 func document(t *testing.T) *openapi3.T {
 	t.Helper()
 	_, _, text := ask(t, http.MethodGet, serve(t, server.Deps{Lookup: fake{}})+"/openapi.json", "")
@@ -103,7 +103,7 @@ func document(t *testing.T) *openapi3.T {
 	return doc
 }
 
-// strangers are clients of which none asks.
+// strangers returns a registry of clients none of which sends requests.
 func strangers(t *testing.T) *identity.Registry {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tokens")
@@ -113,7 +113,7 @@ func strangers(t *testing.T) *identity.Registry {
 	return r
 }
 
-// TestOpenAPIIsValid also holds every example against its schema.
+// TestOpenAPIIsValid also validates every example by its schema.
 func TestOpenAPIIsValid(t *testing.T) {
 	require.NoError(t, document(t).Validate(t.Context(), openapi3.EnableExamplesValidation()))
 }

@@ -1,5 +1,5 @@
-// Package profiles holds the profiles that come with qoslab: schema, data and mix of
-// lookups that a measurement uses.
+// Package profiles holds the profiles that are part of qoslab: schema, data and mix of lookups of a
+// benchmark.
 package profiles
 
 import "embed"

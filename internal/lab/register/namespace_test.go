@@ -15,12 +15,12 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/devcluster"
 )
 
-// insideVariable tells the check that it has a network of its own. The proxy would refuse a
-// variable with its prefix.
+// insideVariable is set when the check has its own network. The proxy would refuse a variable with
+// its prefix.
 const insideVariable = "REGISTER_INSIDE"
 
-// TestMain runs the check as root in a network namespace of its own, so that a partition is its
-// own. Without root nothing is partitioned.
+// TestMain runs the check, as root, in a network namespace of its own, so that a partition affects
+// nobody else. Without root there is no partition.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	switch {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(m.Run())
 	}
-	err := devcluster.Prepare(context.Background(), nil) // a namespace has no network to fetch from
+	err := devcluster.Prepare(context.Background(), nil) // a new namespace has no network for downloads
 	if err == nil {
 		again := exec.Command(os.Args[0], os.Args[1:]...)
 		again.Stdin, again.Stdout, again.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -47,8 +47,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// partition drops what nodes send to one of them, and so also the answers to what it asks, until
-// heal is called. Its clients reach it as before.
+// partition drops what other nodes send to n, and so also the answers to what n asks, until heal is
+// called. Clients still reach n.
 func partition(n *devcluster.Node) (heal func() error, err error) {
 	const none = "table ip register {}\ndelete table ip register\n"
 	filter := func(script string) error {

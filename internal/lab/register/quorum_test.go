@@ -36,7 +36,7 @@ var (
 	direct = flag.Bool("register.direct", false, "nodes refuse NODE_LOCAL, so that replicas are asked at LOCAL_ONE")
 )
 
-// What is read through a proxy of its own each: the first is checked, the others are controls.
+// The contenders, each with its own proxy: the first is checked, the others are controls.
 var contenders = []struct {
 	name, settings string
 	readers        int
@@ -52,7 +52,7 @@ const (
 	// often as the next, the first 3 times a second.
 	readPause, writePause = 60 * time.Millisecond, 300 * time.Millisecond
 	readTimeout           = time.Second
-	// writeTimeout is after how long the outcome of a write is unknown.
+	// writeTimeout is when the outcome of a write becomes unknown.
 	writeTimeout = time.Second
 	bootTimeout  = 10 * time.Minute
 	checkTimeout = time.Minute
@@ -60,12 +60,12 @@ const (
 
 var columns = []string{"v", "w"}
 
-// table is a table and the keys that are written to it, each of which has one row.
+// table is a table and its keys, each of which has one row.
 type table struct {
 	name, definition string
 	where, all       string // which row an UPDATE is of, and which ones a DELETE
 	insert           string
-	compared         bool // its replicas are
+	compared         bool // whether reads compare its replicas
 	size             int
 	keys             []*key
 }
@@ -80,7 +80,7 @@ func tables() []*table {
 		where: "id = ? AND c = 1", all: "id = ? AND c >= 0", insert: "(id, v, w, c) VALUES (?, ?, ?, 1)"}}
 }
 
-// key is what was written to and read of one key, by column and, for reads, contender.
+// key has the history of one key, by column and, for reads, by contender.
 type key struct {
 	id     string
 	mu     sync.Mutex
@@ -88,7 +88,7 @@ type key struct {
 	reads  [3][2][]Read
 }
 
-// suite is the cluster, its load, and what happened to it.
+// suite is the cluster, its load and the outcomes.
 type suite struct {
 	t       *testing.T
 	site    *experiment.Site
@@ -96,13 +96,13 @@ type suite struct {
 	proxies []*experiment.Proxy
 	tables  []*table
 	start   time.Time
-	read    [3]atomic.Int64 // keys answered from tables that are compared, by contender
-	other   atomic.Int64    // keys answered from others, by the first contender
+	read    [3]atomic.Int64 // keys answered from compared tables, by contender
+	other   atomic.Int64    // keys answered from other tables, by the first contender
 	failed  [3]atomic.Int64
 	unknown atomic.Int64 // writes
 
 	mu sync.Mutex
-	// reasons are how many keys of the first contender failed, by table and reason.
+	// reasons counts the failed keys of the first contender, by table and reason.
 	reasons map[string]int
 }
 
@@ -144,7 +144,7 @@ func TestQuorumReads(t *testing.T) {
 			load.Go(func() { s.reads(ctx, c, client) })
 		}
 	}
-	s.hold(15 * time.Second) // until replicas may be asked
+	s.hold(15 * time.Second) // until the proxy may ask replicas
 	for s.read[0].Load() < *goal {
 		for _, f := range s.faults() {
 			if !regexp.MustCompile(*only).MatchString(f.name) {
@@ -164,7 +164,7 @@ func (s *suite) boot() {
 	t := s.t
 	layout := experiment.Layout{Nodes: 3, Racks: 3, VNodes: 16, JVMArgs: []string{devcluster.ShortLived}, YAML: map[string]any{
 		"hinted_handoff_enabled": false, "dynamic_snitch": false,
-		// What was acknowledged survives kill -9.
+		// An acknowledged write survives kill -9.
 		"commitlog_sync": "batch", "commitlog_sync_period": "0ms",
 	}}
 	if !*direct {
@@ -204,7 +204,7 @@ func (s *suite) boot() {
 // write writes to one key, one write after the other, until ctx ends.
 func (s *suite) write(ctx context.Context, tab *table, k *key, pause time.Duration) {
 	into := "INSERT INTO reg." + tab.name + " " + tab.insert + " USING TIMESTAMP ?"
-	gone := false // the next write is of a value
+	gone := false // whether the row is deleted, so that the next write is a value
 	for ts := int64(0); ctx.Err() == nil; {
 		ts = max(ts+1, time.Now().UnixMicro())
 		value, one := strconv.FormatInt(ts, 10), rand.IntN(2)
@@ -221,7 +221,7 @@ func (s *suite) write(ctx context.Context, tab *table, k *key, pause time.Durati
 		case kind < 11:
 			touched = []int{one}
 			cql, args = "UPDATE reg."+tab.name+" USING TIMESTAMP ? SET "+columns[one]+" = ? WHERE "+tab.where, []any{ts, value, k.id}
-		case kind < 14: // lives for 2 or 3 s, and may be seen to end
+		case kind < 14: // a TTL of 2 or 3 s, whose expiry may be observed
 			w.Life = time.Duration(2+rand.IntN(2)) * time.Second
 			cql, args = into+" AND TTL ?", append(args, int(w.Life.Seconds()))
 			if wait = w.Life/2 + min(wait, w.Life); wait > w.Life {
@@ -256,7 +256,7 @@ func (s *suite) write(ctx context.Context, tab *table, k *key, pause time.Durati
 	}
 }
 
-// reads makes lookups until ctx ends. A key that is not answered is no observation.
+// reads makes lookups until ctx ends. An unanswered key is no observation.
 func (s *suite) reads(ctx context.Context, contender int, client *qosproxy.Client) {
 	for ; ctx.Err() == nil; sleep(ctx, time.Duration(rand.Int64N(int64(2*readPause)))) {
 		tab := s.tables[[]int{0, 0, 0, 1, 1, 2}[rand.IntN(6)]]
@@ -300,7 +300,7 @@ func (s *suite) reads(ctx context.Context, contender int, client *qosproxy.Clien
 	}
 }
 
-// version returns the version that is the value of a cell, 0 for null.
+// version returns the version stored in a cell, 0 for null.
 func (s *suite) version(row qosproxy.Row, column string) int64 {
 	text, err := qosproxy.Get[*string](row, column)
 	if err != nil || text == nil {
@@ -317,7 +317,7 @@ type fault struct {
 	do   func(context.Context) error
 }
 
-// faults are one of each kind, after the other.
+// faults returns one fault of each kind, to be run in this order.
 func (s *suite) faults() []fault {
 	nodes := s.site.Cluster.Nodes()
 	all := []fault{
@@ -364,8 +364,8 @@ func (s *suite) again(ctx context.Context, n *devcluster.Node, end func() error)
 	return n.Start(ctx)
 }
 
-// joinAndLeave adds a node, which announces itself as long as one does in production: that is
-// how the proxy hears of it in time.
+// joinAndLeave adds a node and removes it again. The node announces itself for as long as in
+// production, so that the proxy hears of it in time.
 func (s *suite) joinAndLeave(ctx context.Context) error {
 	n, err := s.site.Cluster.AddNode(ctx, devcluster.NodeConfig{DC: "dc1", Rack: "rack1", JVMArgs: []string{devcluster.ShortLived, "-Dcassandra.ring_delay_ms=30000",
 		"-Dcassandra.enable_nodelocal_queries=" + strconv.FormatBool(!*direct)}})
@@ -376,7 +376,7 @@ func (s *suite) joinAndLeave(ctx context.Context) error {
 	return s.site.Cluster.Decommission(ctx, n)
 }
 
-// during has a fault and some time after it, and notes what was read meanwhile.
+// during runs a fault, waits for some time after it, and logs what was read meanwhile.
 func (s *suite) during(f fault) {
 	before, from, read, failed := s.outcomes(), s.now(), s.read[0].Load(), s.failed[0].Load()
 	ctx, cancel := context.WithTimeout(s.t.Context(), bootTimeout)
@@ -401,8 +401,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// outcomes returns how many keys of the compared tables the proxy that is checked has read with
-// each outcome.
+// outcomes returns the number of keys of compared tables that the checked proxy has read, by
+// outcome.
 func (s *suite) outcomes() map[string]float64 {
 	families, err := s.proxies[0].Metrics(s.t.Context())
 	require.NoError(s.t, err)
@@ -424,7 +424,7 @@ func label(m *dto.Metric, name string) string {
 	return ""
 }
 
-// shares tells the share of each outcome.
+// shares formats the share of each outcome.
 func shares(outcomes map[string]float64) string {
 	total := 0.0
 	for _, n := range outcomes {

@@ -1,6 +1,6 @@
-// Package register decides whether what was read of one cell is what a linearizable register
-// gives: no read misses a write that was acknowledged before the read began, and none goes back
-// behind a read that had ended before. The judge is porcupine.
+// Package register decides whether the reads of one cell are those of a linearizable register: no
+// read misses a write that was acknowledged before the read began, and no read returns an older
+// write than a read that had ended before. The judge is porcupine.
 package register
 
 import (
@@ -14,33 +14,33 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Write is one write of a cell. Times are since the beginning of all histories.
+// Write is one write of a cell. Times are relative to a common beginning of all histories.
 type Write struct {
-	// Version is the timestamp of the write; those of a cell are unique and above 0.
+	// Version is the timestamp of the write; unique within a cell and above 0.
 	Version int64
-	// Null says that it is a deletion.
+	// Null marks a deletion.
 	Null bool
-	// Life is the TTL in whole seconds; 0 lives for ever.
+	// Life is the TTL, in whole seconds; 0 means that the value never expires.
 	Life time.Duration
-	// Begin is when it was sent and End when it was acknowledged; 0 if it never was, so that it
-	// may have taken effect at any time after Begin, or not at all.
+	// Begin is when the write was sent and End when it was acknowledged. End is 0 if it never was; the
+	// write may then have taken effect at any time after Begin, or not at all.
 	Begin, End time.Duration
 }
 
-// Read is what was found in a cell: the version of a write, or 0 for nothing.
+// Read is one read of a cell. Version is that of the write it found, or 0 for nothing.
 type Read struct {
 	Version    int64
 	Begin, End time.Duration
 }
 
-// History is what was written to and read from one cell. One writer wrote it, one write after
-// the other with rising versions; reads are in any order.
+// History is what was written to and read from one cell. One writer made the writes one after the
+// other, with rising versions. Reads are in any order.
 type History struct {
 	Writes []Write
 	Reads  []Read
 }
 
-// Verdict is what Check says of a history.
+// Verdict is the result of Check.
 type Verdict = porcupine.CheckResult
 
 // The verdicts. Undecided means that there was not enough time.
@@ -50,17 +50,17 @@ const (
 	Undecided    = porcupine.Unknown
 )
 
-// state is that of a register: what was written last by timestamp, and whether it is null, as
-// a deletion is at once and a value from its expiry on.
+// state is the state of a register: the last write by timestamp, and whether the cell is null. A
+// deletion is null at once, a value from its expiry on.
 type state struct {
 	of   int64
 	null bool
-	// values and nulls count the reads that have found this version, and nothing.
+	// values counts the reads that have found this version, nulls all reads that have found nothing.
 	values, nulls int
 }
 
-// An operation has one of these as its input; what a read has found is its output. The place of
-// a read is that among the reads which find the same.
+// The inputs of operations. The output of a read is the version that it found; its place is its
+// rank among the reads that found the same.
 type (
 	write struct {
 		of   int64
@@ -95,17 +95,18 @@ var lastWriteWins = porcupine.Model{
 
 const (
 	open = time.Duration(math.MaxInt64)
-	// An expiry is told in whole seconds of the coordinator's clock, rounded down.
+	// Cassandra gives an expiry in whole seconds of the coordinator's clock, rounded down.
 	expiryEarly, expiryLate = time.Second, 2 * time.Second
 )
 
-// operations returns the history as porcupine takes it, without what makes its search long and
-// its verdict no other:
+// operations returns the history as operations for porcupine. It applies three shortcuts, which
+// make the search shorter and leave the verdict the same:
 //   - A write or an expiry that takes effect after a later write changes nothing, whenever it
-//     comes. So each ends when a later write is acknowledged at the latest.
-//   - A read during which another began and ended that found the same is explained with it.
-//   - Reads that find the same, one of which begins and ends before the other, may be taken in
-//     that order, since they could change places.
+//     happens. So each ends at the latest when a later write is acknowledged.
+//   - A read is left out if another read that found the same began and ended within it: what
+//     explains that read explains both.
+//   - If one of two reads that found the same both begins and ends earlier, it comes first, since
+//     the two could change places.
 func (h *History) operations() []porcupine.Operation {
 	ops := make([]porcupine.Operation, 0, len(h.Reads)+2*len(h.Writes))
 	add := func(in, out any, from, to time.Duration) {
@@ -144,13 +145,14 @@ func (h *History) operations() []porcupine.Operation {
 	return ops
 }
 
-// Check judges the history within some time.
+// Check judges the history. It returns Undecided when that takes longer than within.
 func (h *History) Check(within time.Duration) Verdict {
 	return porcupine.CheckOperationsTimeout(lastWriteWins, h.operations(), within)
 }
 
-// Explain returns the read by whose end the history is violated, and what happened until then
-// from some time before on, for people. It checks several times.
+// Explain returns the read with whose end the history becomes violated, and a text with what
+// happened until then, beginning before the read by the time before. It checks several times, each
+// within a time.
 func (h *History) Explain(before, within time.Duration) (Read, string) {
 	reads := slices.SortedFunc(slices.Values(h.Reads), func(a, b Read) int { return cmp.Compare(a.End, b.End) })
 	at, _ := slices.BinarySearchFunc(reads, Violated, func(r Read, want Verdict) int {

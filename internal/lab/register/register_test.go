@@ -75,8 +75,8 @@ func TestAViolationIsExplainedByItsRead(t *testing.T) {
 	assert.Equal(t, "    3.0000     4.0000 delete 2\n    5.0000     6.0000 read 1\n", why)
 }
 
-// TestShortcutsChangeNoVerdict compares with the plain register, whose search is shortened by
-// nothing, on small random histories.
+// TestShortcutsChangeNoVerdict compares verdicts with those of the plain register, without
+// shortcuts, on small random histories.
 func TestShortcutsChangeNoVerdict(t *testing.T) {
 	type cell struct {
 		of   int64
@@ -141,8 +141,8 @@ func TestShortcutsChangeNoVerdict(t *testing.T) {
 	assert.Greater(t, min(verdicts[Linearizable], verdicts[Violated]), 2000, verdicts)
 }
 
-// TestLongHistoriesAreDecided has a thousand writes, of which each tenth is of unknown outcome,
-// and twenty reads of each; and the same with one read that goes back at the end.
+// TestLongHistoriesAreDecided checks a history of a thousand writes, a tenth of them with unknown
+// outcome, and twenty reads of each; and the same with one read that goes back at the end.
 func TestLongHistoriesAreDecided(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var h History
@@ -154,7 +154,7 @@ func TestLongHistoriesAreDecided(t *testing.T) {
 			w.End = 0
 		}
 		h.Writes = append(h.Writes, w)
-		if w.End != 0 || rng.IntN(2) == 0 { // takes effect at half of its time
+		if w.End != 0 || rng.IntN(2) == 0 { // takes effect in the middle of its interval
 			for range 5 {
 				begin := at + time.Duration(rng.Int64N(int64(second/4)))
 				h.Reads = append(h.Reads, Read{value, begin, begin + second/8})

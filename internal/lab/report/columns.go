@@ -10,15 +10,15 @@ import (
 
 // column is one figure in the table of runs.
 type column struct {
-	// group stands over the heads of several columns; name is for a column that
-	// stands without its group.
+	// group is the heading above several heads; name is the head of a column that is shown without its
+	// group.
 	group, head, name string
 	figure            Figure
-	// noisy figures are shown with the range of the rounds where there is room.
+	// noisy marks a figure that is shown with the range of the rounds where space allows.
 	noisy bool
 }
 
-// columns of the table of runs, without those that no run has a figure for.
+// columns returns the columns of the table of runs, without those for which no run has a figure.
 func (r *Report) columns() []column {
 	const latency, cost, cpu, memory = "latency, ms", "per lookup", "CPU, ms/lookup", "KiB/lookup"
 	all := []column{
@@ -53,7 +53,7 @@ func kibibytes(bytes Figure) Figure {
 	}
 }
 
-// medianText is the median with three significant digits, "–" without rounds.
+// medianText returns the median with three significant digits, or "–" without rounds.
 func medianText(s Spread) string {
 	if s.Rounds == 0 {
 		return "–"
@@ -67,7 +67,7 @@ type conditionRuns struct {
 	Runs      []*Run
 }
 
-// byCondition keeps the order of conditions and of the runs within each.
+// byCondition groups the runs by condition, in order.
 func (r *Report) byCondition() []conditionRuns {
 	var groups []conditionRuns
 	for i := range r.Runs {
@@ -82,7 +82,7 @@ func (r *Report) byCondition() []conditionRuns {
 	return groups
 }
 
-// targets are the names of targets in order of their first run.
+// targets returns the names of targets in the order of their first runs.
 func (r *Report) targets() []string {
 	names := []string{}
 	for i := range r.Runs {
@@ -93,7 +93,7 @@ func (r *Report) targets() []string {
 	return names
 }
 
-// setting is where and when the measurement was made, one fact each.
+// setting returns where, when and how the measurement was made, one fact each.
 func (r *Report) setting() []fact {
 	facts := []fact{
 		{"Cluster", r.Cluster},
@@ -112,7 +112,7 @@ func (r *Report) setting() []fact {
 // fact is a named line of the header.
 type fact struct{ Name, Value string }
 
-// String is the machine in one line, such as "8 CPUs (model), 16 GiB, linux/amd64, go1.26".
+// String describes the machine in one line, such as "8 CPUs (model), 16 GiB, linux/amd64, go1.26".
 func (m Machine) String() string {
 	parts := []string{plural(int64(m.CPUs), "CPU", "CPUs")}
 	if m.Model != "" {
@@ -129,7 +129,7 @@ func (m Machine) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// load says how many rounds of what load each run had, where all runs agree.
+// load describes the load as far as all rounds agree.
 func (r *Report) load() string {
 	var parts []string
 	for _, part := range []func(*Round) string{
@@ -149,7 +149,7 @@ func (r *Report) load() string {
 	return strings.Join(parts, ", ")
 }
 
-// agreed is what part says of every round; false when rounds differ or there is none.
+// agreed returns the result of part if it is the same for every round; false if not.
 func agreed(runs []Run, part func(*Round) string) (string, bool) {
 	said := ""
 	for i := range runs {
@@ -164,7 +164,7 @@ func agreed(runs []Run, part func(*Round) string) (string, bool) {
 	return said, said != ""
 }
 
-// rounds is the greatest number of rounds of a run.
+// rounds returns the greatest number of rounds of any run.
 func (r *Report) rounds() int {
 	most := 0
 	for i := range r.Runs {
@@ -173,7 +173,7 @@ func (r *Report) rounds() int {
 	return most
 }
 
-// reading says how the figures of several rounds were merged; empty for one round.
+// reading explains how the figures of several rounds are merged; empty for one round.
 func (r *Report) reading() string {
 	if r.rounds() < 2 {
 		return ""
@@ -182,7 +182,7 @@ func (r *Report) reading() string {
 		"A percentile is the median of the rounds' percentiles.", r.rounds())
 }
 
-// unmeasured says what the figures leave out; empty when that is nothing.
+// unmeasured explains which figures are missing; empty when none is.
 func (r *Report) unmeasured() string {
 	if len(r.Runs) == 0 || slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Merge(CassandraCPU).Rounds > 0 }) {
 		return ""
@@ -190,7 +190,7 @@ func (r *Report) unmeasured() string {
 	return "The CPU of Cassandra was not measured. It is read of nodes that the command starts itself; of others your monitoring has it."
 }
 
-// allNotes are the notes, after those that say how to read the figures.
+// allNotes returns the notes on how to read the figures, followed by the report's own.
 func (r *Report) allNotes() []string {
 	first := slices.DeleteFunc([]string{r.reading(), r.unmeasured()}, func(s string) bool { return s == "" })
 	return slices.Concat(first, r.Notes)

@@ -12,8 +12,8 @@ import (
 	"modernc.org/quickjs"
 )
 
-// Apache ECharts draws the charts, in the page and, run by QuickJS, the images.
-// echarts.sh fetches it; it is packed as it is a third of its size then.
+// Apache ECharts draws the charts of the page and, run by QuickJS, the images. echarts.sh downloads
+// it. It is compressed to a third of its size.
 var (
 	//go:embed web/echarts.min.js.gz
 	echartsPacked string
@@ -34,7 +34,7 @@ var echarts = sync.OnceValues(func() (string, error) {
 	return string(script), nil
 })
 
-// imageWidth of a chart in pixels, about the width of a README.
+// imageWidth is the width of an image in pixels, about that of a README.
 const imageWidth = 820
 
 // painter draws charts as SVG.
@@ -51,7 +51,7 @@ func newPainter() (*painter, error) {
 		return nil, fmt.Errorf("start QuickJS: %w", err)
 	}
 	p := &painter{vm: vm}
-	// ECharts sets a timer for its animations; an image has none.
+	// ECharts sets timers for animations, which an image does not have.
 	const browser = "var self = globalThis; globalThis.setTimeout = () => 0; globalThis.clearTimeout = () => {};"
 	const draw = "globalThis.draw = (chart, targets, width) => qosproxyCharts.svg(JSON.parse(chart), JSON.parse(targets), width);"
 	for _, s := range []string{browser, script, chartsScript + draw} {
@@ -63,10 +63,11 @@ func newPainter() (*painter, error) {
 	return p, nil
 }
 
-// Close frees the engine. It cannot fail in a way that matters: the drawings are done.
+// Close frees the engine. Its error is ignored, because the drawings are done.
 func (p *painter) Close() { _ = p.vm.Close() }
 
-// svg draws a chart; targets keep their colour in all charts of a report.
+// svg draws a chart. targets are those of the whole report, so that each has one colour in all
+// charts.
 func (p *painter) svg(c *Chart, targets []string) (string, error) {
 	chart, err := json.Marshal(c)
 	if err != nil {

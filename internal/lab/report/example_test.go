@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// shape is what a target of the example is like: milliseconds and counts per lookup.
+// shape describes a target of the example: milliseconds and counts per lookup.
 type shape struct {
 	target                   string
 	median, tail             float64
@@ -74,7 +74,7 @@ func example(name string, conditions ...string) *Report {
 	return r
 }
 
-// run is the first run of a target.
+// run returns the first run of a target.
 func (r *Report) run(target string) *Run {
 	for i := range r.Runs {
 		if r.Runs[i].Target == target {
@@ -84,8 +84,8 @@ func (r *Report) run(target string) *Run {
 	return nil
 }
 
-// round is a round of a log-normal latency with a few per cent of noise; harder
-// makes everything dearer.
+// round returns a round with lognormal latency and a few per cent of noise; harder is a factor on
+// everything.
 func (s *shape) round(start time.Time, harder float64, random *rand.Rand) Round {
 	noise := func() float64 { return harder * (1 + 0.08*(random.Float64()-0.5)) }
 	figure := func(v float64) *float64 {

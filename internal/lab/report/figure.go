@@ -1,9 +1,9 @@
 package report
 
-// Figure reads one figure from a round; nil when the round has none.
+// Figure returns one figure of a round, or nil when the round does not have it.
 type Figure func(*Round) *float64
 
-// The figures of a round. Latencies are in milliseconds, costs per lookup.
+// The figures of a round. Times are in milliseconds, costs per lookup.
 var (
 	Rate         Figure = rate
 	P50          Figure = millis(func(r *Round) *float64 { return r.percentile(50) })
@@ -22,7 +22,7 @@ var (
 	ClientAlloc  Figure = func(r *Round) *float64 { return r.PerLookup.ClientAllocBytes }
 )
 
-// rate is how many lookups ended per second; nil for a round that took no time.
+// rate returns the lookups per second; nil for a round without duration.
 func rate(r *Round) *float64 {
 	if r.Seconds <= 0 {
 		return nil
@@ -42,8 +42,9 @@ func millis(seconds Figure) Figure {
 	}
 }
 
-// percentile is the latency in seconds at p, above 0 and below 100; nil when the round does not
-// say, or has too few lookups for one to lie beyond p: their percentile would be the maximum.
+// percentile returns the latency in seconds at p, above 0 and below 100. It is nil when the round
+// does not have it, or has too few lookups for one to lie beyond p: the percentile would be the
+// maximum.
 func (r *Round) percentile(p float64) *float64 {
 	const rounding = 1e-6 // 1,000 × 0.001 lies below 1 in floating point
 	if float64(r.Counts.Lookups)*(1-p/100) < 1-rounding {
@@ -52,8 +53,8 @@ func (r *Round) percentile(p float64) *float64 {
 	return r.Latency.percentile(p)
 }
 
-// totalCPU is the CPU time of Cassandra without its compilers, proxy and client
-// together, of those that can be seen; nil when none can.
+// totalCPU returns the sum of the CPU times of Cassandra without its compilers, proxy and client,
+// as far as they were measured; nil when none was.
 func totalCPU(r *Round) *float64 {
 	var sum *float64
 	for _, figure := range []Figure{CassandraCPU, ProxyCPU, ClientCPU} {

@@ -9,18 +9,18 @@ import (
 	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
-// cell of a grid.
+// cell is one cell of a grid.
 type cell struct {
 	text  string
 	style terminal.Style
-	// left keeps a cell to the left even if it reads like a number.
+	// left aligns its column to the left even if all cells are numeric.
 	left bool
 }
 
-// grid prints rows of cells in aligned columns, two spaces apart, numbers to the
-// right. The first row is the head.
+// grid prints rows of cells in aligned columns, two spaces apart, numeric columns to the right. The
+// first row is the head.
 type grid struct {
-	// groups name what stands over each column, the same for neighbours; nil for none.
+	// groups has the heading above each column, equal for neighbours that share it; nil for none.
 	groups []string
 	rows   [][]cell
 	colour bool
@@ -48,7 +48,7 @@ func (g *grid) write(w io.Writer) {
 	}
 }
 
-// layout is the width of each column and whether it is aligned to the right.
+// layout returns the width of each column and whether it is right-aligned.
 func (g *grid) layout() (widths []int, right []bool) {
 	for i, row := range g.rows {
 		for j, c := range row {
@@ -69,7 +69,7 @@ func (g *grid) layout() (widths []int, right []bool) {
 	return widths, right
 }
 
-// spans are the columns from, to (not included) under one group.
+// spans yields the range of columns, from to (exclusive), of each group.
 func (g *grid) spans() iter.Seq2[int, int] {
 	return func(yield func(int, int) bool) {
 		for from := 0; from < len(g.groups); {
@@ -85,7 +85,7 @@ func (g *grid) spans() iter.Seq2[int, int] {
 	}
 }
 
-// across is the width of neighbouring columns with the gaps between them.
+// across returns the width of neighbouring columns, including the gaps between them.
 func across(widths []int) int {
 	sum := 2 * (len(widths) - 1)
 	for _, w := range widths {
@@ -94,7 +94,7 @@ func across(widths []int) int {
 	return sum
 }
 
-// writeGroups writes each group in the middle of its columns, between dashes.
+// writeGroups writes each heading centred above its columns, between dashes.
 func (g *grid) writeGroups(w io.Writer, widths []int) {
 	var line strings.Builder
 	for from, to := range g.spans() {
@@ -116,8 +116,8 @@ func (g *grid) writeGroups(w io.Writer, widths []int) {
 
 func (g *grid) paint(c cell) string { return terminal.Paint(c.text, c.style, g.colour) }
 
-// wrap breaks text between words so that no line is wider than width, unless a
-// word is; lines after the first are indented.
+// wrap breaks text between words so that no line is wider than width, unless a word is. It indents
+// the lines after the first.
 func wrap(text string, width int, indent string) string {
 	var out strings.Builder
 	used := 0

@@ -19,13 +19,13 @@ var (
 	pageScript string
 )
 
-// pageData is what the script in the page draws.
+// pageData is the data for the script in the page.
 type pageData struct {
 	Charts  []Chart  `json:"charts"`
 	Targets []string `json:"targets"`
 }
 
-// columnGroup stands over some columns.
+// columnGroup is a heading above several columns.
 type columnGroup struct {
 	Name string
 	Span int
@@ -48,32 +48,31 @@ type runRow struct {
 	Errors  []string
 }
 
-// runCell is a median with the range of the rounds, empty where it would add nothing.
+// runCell is a median with the range of the rounds; Range is empty where rounds do not differ.
 type runCell struct{ Median, Range string }
 
-// chartSection is charts under a heading, each with its place in the data.
+// chartSection is a heading with its charts.
 type chartSection struct {
 	Title  string
 	Charts []chartView
 }
 
-// chartView is a chart with the table of its figures, for those who cannot see it
-// or want to copy it.
+// chartView is a chart with a table of its figures, for readers who cannot see the chart or want to
+// copy the figures. Index is its position in pageData.
 type chartView struct {
 	Chart
 	Index   int
 	Figures tableView
 }
 
-// tableView is a table whose columns know their alignment.
+// tableView is a table with the alignment of its columns.
 type tableView struct {
 	Table
 	Right []bool
 }
 
-// WriteHTML writes the report as one page that needs nothing else: it opens from a
-// file, offline, by day and night, on a desk and on a phone. Its charts show their
-// figures under the pointer.
+// WriteHTML writes the report as one self-contained page. It works from a file and offline, in
+// light and dark mode, on large and small screens. Its charts show their figures under the pointer.
 func (r *Report) WriteHTML(w io.Writer) error {
 	if err := r.Validate(); err != nil {
 		return err
@@ -82,7 +81,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// With its characters < and > escaped, as json does, it cannot end its element.
+	// json escapes < and >, so the data cannot end its script element.
 	data, err := json.Marshal(pageData{Charts: r.charts(), Targets: r.targets()})
 	if err != nil {
 		return fmt.Errorf("write page: %w", err)
@@ -120,10 +119,10 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	return nil
 }
 
-// nothing is where a part of the page would be that has nothing to show.
+// nothing is an empty part of the page.
 var nothing = g.Group(nil)
 
-// verdictSection tells how many runs kept the SLA, and what was found.
+// verdictSection shows how many runs kept the SLA, and the findings.
 func (r *Report) verdictSection() g.Node {
 	passed, judged := 0, 0
 	if r.SLA != nil {
@@ -162,7 +161,7 @@ func badge(good bool, text string) g.Node {
 	return h.Span(h.Class(class), g.Text(text))
 }
 
-// runsSection is the table of runs.
+// runsSection shows the table of runs.
 func (r *Report) runsSection() g.Node {
 	columns := r.columns()
 	blocks := r.blocks(columns)
@@ -191,7 +190,7 @@ func (r *Report) runsSection() g.Node {
 	)
 }
 
-// node is a row of the table of runs, and one below it for what went wrong.
+// node renders a row of the table of runs, and one below it for what went wrong.
 func (row runRow) node(judged bool) g.Node {
 	rows := g.Group{h.Tr(
 		left(h.Th, h.Scope("row"), g.Text(row.Target)),
@@ -229,7 +228,7 @@ func (row runRow) node(judged bool) g.Node {
 	return append(rows, h.Tr(h.Class(class), left(h.Td, h.ColSpan("99"), h.Span(what))))
 }
 
-// node is charts under a heading.
+// node renders a heading with its charts.
 func (s chartSection) node() g.Node {
 	class := "charts"
 	if len(s.Charts) > 1 {
@@ -283,12 +282,12 @@ func (t tableView) node() g.Node {
 	))
 }
 
-// scroll is what scrolls sideways on a small screen, by keys as well.
+// scroll wraps a table so that it scrolls sideways on a small screen, also by keyboard.
 func scroll(label string, table g.Node) g.Node {
 	return h.Div(h.Class("scroll"), h.TabIndex("0"), h.Role("region"), h.Aria("label", label), table)
 }
 
-// left is an element of a table whose text begins at the left.
+// left aligns an element of a table to the left.
 func left(element func(...g.Node) g.Node, children ...g.Node) g.Node {
 	return element(append([]g.Node{h.Class("left")}, children...)...)
 }
@@ -335,7 +334,7 @@ func (r *Report) row(run *Run, columns []column) runRow {
 	return row
 }
 
-// sections are the standard charts and then the report's own.
+// sections returns the standard charts followed by the report's own.
 func (r *Report) sections() []chartSection {
 	sections := r.standard()
 	if len(r.Charts) > 0 {
@@ -354,7 +353,7 @@ func (r *Report) sections() []chartSection {
 	return views
 }
 
-// figures are the values of a chart as a table.
+// figures returns the values of a chart as a table.
 func (c *Chart) figures() tableView {
 	t := Table{Columns: []string{c.XName}}
 	for _, s := range c.Series {
@@ -375,7 +374,7 @@ func (c *Chart) figure(s *Series, i int) string {
 		return "–"
 	}
 	text := number(*s.Values[i])
-	// The range in a stack is that of the sum, not of the value beside it.
+	// In a stack, the range is that of the sum and not of this value.
 	if c.Kind != Stacked && i < len(s.Low) && s.Low[i] != nil && s.High[i] != nil {
 		text += " (" + number(*s.Low[i]) + "–" + number(*s.High[i]) + ")"
 	}

@@ -6,18 +6,18 @@ import (
 	"path/filepath"
 )
 
-// Image is a chart in a file.
+// Image is a chart drawn to a file.
 type Image struct {
-	// Chart is the name of the chart and Title its title, for those who cannot see it.
+	// Chart is the name of the chart. Title is its title, for readers who cannot see the image.
 	Chart string
 	Title string
-	// File is where it is, as a Markdown file is to refer to it.
+	// File is the path by which a Markdown file refers to it.
 	File string
 }
 
-// WriteCharts draws every chart, the standard ones first, as an SVG file
-// NAME-CHART.svg in dir, which it makes if need be. The images follow light and
-// dark of the reader. They are returned in order, File without dir.
+// WriteCharts draws every chart, the standard ones first, to an SVG file NAME-CHART.svg in dir,
+// which it creates if needed. The images adapt to light and dark mode. It returns them in this
+// order; File is without dir.
 func (r *Report) WriteCharts(dir string) ([]Image, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (r *Report) WriteCharts(dir string) ([]Image, error) {
 	return images, nil
 }
 
-// charts are all charts, the standard ones first.
+// charts returns all charts, the standard ones first.
 func (r *Report) charts() []Chart {
 	var all []Chart
 	for _, s := range r.standard() {

@@ -18,7 +18,7 @@ func Read(in io.Reader) (*Report, error) {
 	return &r, nil
 }
 
-// WriteJSON writes the report whole, indented, for Read and other programs.
+// WriteJSON writes the whole report as indented JSON, for Read and other programs.
 func (r *Report) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// WriteMarkdown writes the report as a section of a README, under a heading of the
-// second level. images are shown in order, by the File each says; WriteCharts draws
-// them.
+// WriteMarkdown writes the report as a section of a README, under a heading of the second level. It
+// shows the images in order, by their File; WriteCharts draws them.
 func (r *Report) WriteMarkdown(w io.Writer, images []Image) error {
 	if err := r.Validate(); err != nil {
 		return err
@@ -79,7 +78,7 @@ func (m *markdown) runs() {
 	fmt.Fprintln(m.w)
 }
 
-// figures of a run, with the verdict against the SLA if there is one.
+// figures returns the cells of a run, with the verdict if there is an SLA.
 func (m *markdown) figures(run *Run, columns []column) []string {
 	var cells []string
 	for _, c := range columns {
@@ -141,7 +140,7 @@ func (m *markdown) table(t *Table) {
 	fmt.Fprintln(m.w)
 }
 
-// right says which columns have numbers only.
+// right reports for each column whether all its cells are numeric.
 func (t *Table) right() []bool {
 	right := make([]bool, len(t.Columns))
 	for i := range right {

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// Spread is what several rounds say of one figure. The median is shown, least and
-// greatest are the noise.
+// Spread is one figure over several rounds. The median is what is shown; least and greatest show
+// the noise.
 type Spread struct {
 	Median, Min, Max float64
-	// Rounds is how many had the figure; with 0 the others mean nothing.
+	// Rounds is how many rounds have the figure; the other fields mean nothing if it is 0.
 	Rounds int
 }
 
-// String is the median with three significant digits, and the range if rounds
-// differ: "0.14 (0.13–0.15)"; "–" when there is no figure.
+// String returns the median with three significant digits, and the range if rounds differ: "0.14
+// (0.13–0.15)"; "–" when no round has the figure.
 func (s Spread) String() string {
 	switch {
 	case s.Rounds == 0:
@@ -27,7 +27,7 @@ func (s Spread) String() string {
 	}
 }
 
-// spreadOf takes the figures of rounds in any order.
+// spreadOf returns the spread of figures, in any order.
 func spreadOf(values []float64) Spread {
 	if len(values) == 0 {
 		return Spread{}
@@ -41,9 +41,9 @@ func spreadOf(values []float64) Spread {
 	return Spread{Median: median, Min: sorted[0], Max: sorted[len(sorted)-1], Rounds: len(sorted)}
 }
 
-// Merge is the median, least and greatest of a figure over the rounds. So the p99
-// of a run is the median of the p99 of its rounds, not the p99 of all lookups: one
-// disturbed round shows in the range and does not move the figure.
+// Merge returns the median, least and greatest of a figure over the rounds. So the p99 of a run is
+// the median of the p99 of its rounds, not the p99 of all lookups: one disturbed round shows in the
+// range but does not move the median.
 func (r *Run) Merge(figure Figure) Spread {
 	var values []float64
 	for i := range r.Rounds {
@@ -54,11 +54,10 @@ func (r *Run) Merge(figure Figure) Spread {
 	return spreadOf(values)
 }
 
-// Ratio compares a figure of one run with a figure of another that was measured in
-// turns with it: the spread of the ratios of a's first round to b's first, second
-// to second, and so on. What disturbs both runs of a turn alike cancels out. Rounds
-// without a partner or figure, or where b's is 0, are left out; so is all when a or
-// b is nil.
+// Ratio returns the spread of the ratios of a figure of a to a figure of b, round by round. The
+// runs must have been measured in turns, so that what disturbs both alike cancels out. Rounds
+// without a counterpart or a figure are left out, and so are those in which b's figure is 0. The
+// result has no rounds when a or b is nil.
 func Ratio(a *Run, over Figure, b *Run, under Figure) Spread {
 	var ratios []float64
 	if a == nil || b == nil {
@@ -73,7 +72,7 @@ func Ratio(a *Run, over Figure, b *Run, under Figure) Spread {
 	return spreadOf(ratios)
 }
 
-// Counts is the sum over the rounds.
+// Counts returns the sum over the rounds, without BadAt.
 func (r *Run) Counts() Counts {
 	sum := Counts{Errors: map[string]int64{}}
 	for i := range r.Rounds {
@@ -95,8 +94,8 @@ func (r *Run) Counts() Counts {
 	return sum
 }
 
-// Curve is the distribution of the run: at each quantile of the first round the
-// median of the rounds' latencies. Empty when the rounds have no curve.
+// Curve returns the distribution of the run: the median of the rounds' latencies at each quantile
+// of the first round. It is empty when the rounds have no curve.
 func (r *Run) Curve() []Quantile {
 	var curve []Quantile
 	for _, point := range r.Rounds[0].Latency.Curve {
@@ -106,8 +105,8 @@ func (r *Run) Curve() []Quantile {
 	return curve
 }
 
-// at is the latency in seconds at the quantile q: the named percentile, or a point
-// of the curve, in between on a straight line; nil when the curve does not reach.
+// at returns the latency in seconds at the quantile q, interpolated linearly between points of the
+// curve; nil when the curve does not reach q.
 func (l *Latency) at(q float64) *float64 {
 	const same = 1e-9
 	for i, point := range l.Curve {
@@ -125,8 +124,7 @@ func (l *Latency) at(q float64) *float64 {
 	return nil
 }
 
-// percentile is the latency in seconds at p, above 0 and below 100; nil when the
-// round does not say.
+// percentile returns the latency in seconds at p, above 0 and below 100; nil when it is not known.
 func (l *Latency) percentile(p float64) *float64 {
 	switch p {
 	case 50:
@@ -142,7 +140,7 @@ func (l *Latency) percentile(p float64) *float64 {
 	}
 }
 
-// Name is the target with its condition, if it has one.
+// Name returns the target, and the condition if there is one.
 func (r *Run) Name() string {
 	if r.Condition == "" {
 		return r.Target

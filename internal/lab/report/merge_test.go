@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cpuRounds are rounds with these CPU times of Cassandra; below 0 is none.
+// cpuRounds returns a run with these CPU times of Cassandra; below 0 is none.
 func cpuRounds(figures ...float64) *Run {
 	r := &Run{Target: "in"}
 	for _, v := range figures {

@@ -33,7 +33,7 @@ func golden(t *testing.T, file, got string) {
 // twoConditions is the example of the golden files.
 func twoConditions() *Report { return example("example", "LOCAL_ONE", "LOCAL_QUORUM, 256 vnodes") }
 
-// sixConditions is as much as a report is expected to show.
+// sixConditions is as much as a report is expected to hold.
 func sixConditions() *Report {
 	return example("six", "LOCAL_ONE, 1 key", "LOCAL_ONE, 10 keys", "LOCAL_ONE, 50 keys", "LOCAL_ONE, 200 keys",
 		"LOCAL_QUORUM, 50 keys", "LOCAL_QUORUM, 50 keys, one node paused")
@@ -130,7 +130,7 @@ func TestImages(t *testing.T) {
 	}, files)
 }
 
-// TestPagesToLookAt writes pages and images for eyes, with -pages DIR.
+// TestPagesToLookAt writes pages and images for inspection, with -pages DIR.
 func TestPagesToLookAt(t *testing.T) {
 	if *pages == "" {
 		t.Skip("no -pages")

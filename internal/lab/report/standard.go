@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// section is charts under one heading.
+// section is charts under a heading.
 type section struct {
 	Title  string
 	Charts []Chart
 }
 
-// standard draws what every report with runs has. With several conditions each has
-// charts of its own, on the same scales.
+// standard returns the charts that every report with runs has. Each condition has charts of its
+// own, on common scales.
 func (r *Report) standard() []section {
 	curves := section{Title: "Latency by percentile"}
 	bars := section{Title: "Latency by run"}
@@ -37,7 +37,7 @@ func (r *Report) standard() []section {
 	return full
 }
 
-// add leaves out a chart without figures.
+// add adds a chart unless it has no figures.
 func (s *section) add(c Chart) {
 	if len(c.Series) > 0 {
 		s.Charts = append(s.Charts, c)
@@ -51,7 +51,7 @@ type standardCharts struct {
 	number int
 }
 
-// chart begins a chart whose name and title tell the condition, if there are several.
+// chart returns an empty chart. Its title has the condition, and its name too if there are several.
 func (s *standardCharts) chart(name, title string) Chart {
 	if s.group.Condition != "" {
 		title += ": " + s.group.Condition
@@ -64,8 +64,8 @@ func (s *standardCharts) chart(name, title string) Chart {
 
 var notInFileNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// slug is the condition fit for a file name, or its number where that would be
-// empty or the same as another's.
+// slug returns the condition in a form fit for a file name, or its number where that would be empty
+// or the same as another's.
 func (s *standardCharts) slug() string {
 	fit := func(condition string) string {
 		return strings.Trim(notInFileNames.ReplaceAllString(strings.ToLower(condition), "-"), "-")
@@ -79,7 +79,7 @@ func (s *standardCharts) slug() string {
 	return slug
 }
 
-// line marks the SLA, in milliseconds.
+// line returns a mark at the SLA's target in milliseconds, or nil.
 func (s *standardCharts) line() *Mark {
 	if s.r.SLA == nil {
 		return nil
@@ -128,7 +128,7 @@ func (s *standardCharts) percentiles() Chart {
 	c := s.chart("latency", "Latency by run, with the range of the rounds")
 	c.Kind, c.YName, c.Line, c.X = Bars, "latency, ms", s.line(), s.targets()
 	c.Min, c.Max = s.r.bounds(func(r *Run) []Spread { return []Spread{r.Merge(P50), r.Merge(P95), r.Merge(P99)} })
-	// The length of a bar says nothing on a logarithmic axis, so it is the last resort.
+	// Bars have no meaningful length on a logarithmic axis, so it is the last resort.
 	c.LogY = c.Max > 100*c.Min
 	for _, f := range []struct {
 		name   string
@@ -139,7 +139,7 @@ func (s *standardCharts) percentiles() Chart {
 	return c
 }
 
-// cpu stacks the CPU of Cassandra, proxy and client; the range is that of the sum.
+// cpu stacks the CPU time of Cassandra, proxy and client. The range is that of the sum.
 func (s *standardCharts) cpu() Chart {
 	c := s.chart("cpu", "CPU per lookup, with the range of the rounds")
 	c.Kind, c.YName, c.X = Stacked, "CPU per lookup, ms", s.targets()
@@ -159,7 +159,8 @@ func (s *standardCharts) cpu() Chart {
 	return c
 }
 
-// series has a value for each run of the condition, and the range of noise.
+// series returns a series with a value for each run of the condition, and the range of noise over
+// its rounds.
 func (s *standardCharts) series(name string, figure, noise Figure) Series {
 	out := Series{Name: name}
 	for _, run := range s.group.Runs {
@@ -178,7 +179,7 @@ func (s *standardCharts) series(name string, figure, noise Figure) Series {
 	return out
 }
 
-// rounds draws a figure round by round, a line for each run; none for one round.
+// rounds draws a figure round by round, a line for each run; it is empty for one round.
 func (s *standardCharts) rounds(name, title, yName string, figure Figure) Chart {
 	c := s.chart(name, title)
 	c.Kind, c.XName, c.YName = Lines, "round", yName
@@ -214,8 +215,7 @@ func (s *standardCharts) targets() []string {
 	return names
 }
 
-// bounds are the least and greatest of figures over all runs, for charts that
-// compare side by side.
+// bounds returns the least and greatest of figures over all runs, for charts with a common scale.
 func (r *Report) bounds(figures func(*Run) []Spread) (least, greatest float64) {
 	first := true
 	for i := range r.Runs {
@@ -232,7 +232,7 @@ func (r *Report) bounds(figures func(*Run) []Spread) (least, greatest float64) {
 	return least, greatest
 }
 
-// drawable says whether one of the values is there.
+// drawable reports whether at least one value is not nil.
 func drawable(values []*float64) bool {
 	for _, v := range values {
 		if v != nil {

@@ -11,21 +11,20 @@ import (
 )
 
 const (
-	// textWidth is the width of a terminal which the text fits in; tables of the
-	// report's own are as wide as their cells.
+	// textWidth is the number of columns of the text. The report's own tables may be wider.
 	textWidth = 120
-	// targetWidth is how much of the name of a target the text shows.
+	// targetWidth is the width to which the names of targets are cut.
 	targetWidth = 13
 )
 
-// TextOptions is how a report is shown in a terminal.
+// TextOptions says how a report is shown in a terminal.
 type TextOptions struct {
 	// Colour uses ANSI colours.
 	Colour bool
 }
 
-// WriteText writes the report for a terminal of 120 columns: a line for each run,
-// then what is the matter with it, if anything is.
+// WriteText writes the report for a terminal of 120 columns: a line for each run, followed by the
+// problems of those that have any.
 func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 	if err := r.Validate(); err != nil {
 		return err
@@ -113,8 +112,7 @@ func (t *text) run(run *Run, columns []column) []cell {
 	return row
 }
 
-// trouble writes why a run broke the SLA, the counts that ought to be zero, and
-// the errors.
+// trouble writes the counts of a run that ought to be zero and are not, and its errors.
 func (t *text) trouble(run *Run) {
 	counts := run.Counts()
 	found := trouble(counts)
@@ -136,7 +134,7 @@ func (t *text) trouble(run *Run) {
 	}
 }
 
-// noise writes the range of the rounds for the figures that are compared most.
+// noise writes the range of the rounds for the noisy figures.
 func (t *text) noise() {
 	if t.r.rounds() < 2 {
 		return

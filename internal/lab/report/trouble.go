@@ -28,10 +28,10 @@ func trouble(c Counts) []string {
 	return found
 }
 
-// grave says whether an answer was wrong or none came, as against late or partial.
+// grave reports whether an answer was wrong or absent, rather than late or partial.
 func grave(c Counts) bool { return c.WrongRows > 0 || c.MissingKeys > 0 || c.Failed > 0 }
 
-// sortedErrors are the texts of errors with their counts, most frequent first.
+// sortedErrors returns the texts of errors with their counts, most frequent first.
 func sortedErrors(counts map[string]int64) []string {
 	var lines []string
 	for _, text := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {

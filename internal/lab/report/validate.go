@@ -7,11 +7,10 @@ import (
 	"strconv"
 )
 
-// fileName is what Name of a report or chart must look like: it becomes the name
-// of a file.
+// fileName matches a valid Name of a report or chart, which becomes part of a file name.
 var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// Validate says what keeps the report from being drawn, all of it at once.
+// Validate returns an error that lists everything that keeps the report from being drawn.
 func (r *Report) Validate() error {
 	var errs []error
 	if !fileName.MatchString(r.Name) {

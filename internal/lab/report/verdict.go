@@ -7,18 +7,17 @@ import (
 
 // Verdict says whether a run kept the SLA.
 type Verdict struct {
-	// Pass is true when it did; Why says in a few words what broke it, and is empty
-	// when it passed.
+	// Pass is whether it did. Why says in a few words what broke the SLA and is empty otherwise.
 	Pass bool
 	Why  string
-	// Seconds is the percentile of the SLA, as Merge has it; no rounds when it was
-	// not measured.
+	// Seconds is the spread of the SLA's percentile over the rounds, in seconds; without rounds when
+	// it was not measured.
 	Seconds Spread
 }
 
-// Pass holds a run against the SLA. It passes when the percentile (the median of
-// the rounds) is at most the target, no more lookups failed than the percentile
-// leaves over (5 % at p95), and no answer was wrong.
+// Pass judges a run by the SLA. It passes when the percentile (the median of the rounds) is at most
+// the target, no more lookups failed than the percentile leaves over (5 % at p95), and no row was
+// wrong or missing.
 func Pass(run *Run, sla *SLA) Verdict {
 	seconds := run.Merge(func(r *Round) *float64 { return r.percentile(sla.Percentile) })
 	counts := run.Counts()
@@ -41,7 +40,7 @@ func Pass(run *Run, sla *SLA) Verdict {
 	return Verdict{Pass: len(why) == 0, Why: strings.Join(why, ", "), Seconds: seconds}
 }
 
-// String is the SLA in words, such as "p95 ≤ 125 ms".
+// String returns the SLA in words, such as "p95 ≤ 125 ms".
 func (s *SLA) String() string {
 	return fmt.Sprintf("p%v ≤ %.4g ms", s.Percentile, 1000*s.TargetSeconds)
 }

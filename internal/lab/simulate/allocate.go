@@ -8,12 +8,11 @@ import (
 )
 
 // allocate chooses tokens as Cassandra 4 and 5 do with
-// allocate_tokens_for_local_replication_factor: 3, node after node, each seeing
-// those before it (org.apache.cassandra.dht.tokenallocator.TokenAllocation). The
-// first nodes, as many as there are replicas, split the widest ranges. With as
-// many racks as replicas each rack is then a ring of its own, which holds every
-// key once (NoReplicationTokenAllocator); with one rack the next tokens are those
-// that make replicated ownership most even (ReplicationAwareTokenAllocator).
+// allocate_tokens_for_local_replication_factor: 3, node after node, each with knowledge of those
+// before it (org.apache.cassandra.dht.tokenallocator.TokenAllocation). The first nodes, as many as
+// there are replicas, split the widest ranges. With as many racks as replicas each rack is then a
+// ring of its own, which holds every key once (NoReplicationTokenAllocator). With one rack the next
+// tokens are those that make replicated ownership most even (ReplicationAwareTokenAllocator).
 // Cassandra refuses other numbers of racks below the replication factor.
 func allocate(l layout, rng *rand.Rand) [][]int64 {
 	all := &circle{}
@@ -46,7 +45,7 @@ type vnode struct {
 // circle is a ring of vnodes in the order of their tokens.
 type circle struct{ tokens []vnode }
 
-// insert adds a vnode and returns its position.
+// insert adds a vnode and returns its position in tokens.
 func (c *circle) insert(token int64, node int) int {
 	i, _ := c.find(token)
 	c.tokens = slices.Insert(c.tokens, i, vnode{token, node})
@@ -57,7 +56,7 @@ func (c *circle) find(token int64) (int, bool) {
 	return slices.BinarySearchFunc(c.tokens, token, func(v vnode, t int64) int { return cmp.Compare(v.token, t) })
 }
 
-// free returns the first token from this one that nobody owns.
+// free returns the first token at or after this one that nobody owns.
 func (c *circle) free(token int64) int64 {
 	for {
 		if _, taken := c.find(token); !taken {
@@ -67,7 +66,7 @@ func (c *circle) free(token int64) int64 {
 	}
 }
 
-// of returns the ring of the nodes for which keep is true.
+// of returns a ring with only the nodes for which keep is true.
 func (c *circle) of(keep func(node int) bool) *circle {
 	part := &circle{}
 	for _, v := range c.tokens {
@@ -78,13 +77,13 @@ func (c *circle) of(keep func(node int) bool) *circle {
 	return part
 }
 
-// before returns the token before position i.
+// before returns the token before position i, around the end of the ring.
 func (c *circle) before(i int) int64 {
 	return c.tokens[(i+len(c.tokens)-1)%len(c.tokens)].token
 }
 
-// between is the part of the token space after one token, up to another: over 0
-// to 1, and 1 when they are the same.
+// between returns the share of the token space that lies after from, up to to: above 0, and 1 when
+// both are the same.
 func between(from, to int64) float64 {
 	if from == to {
 		return 1
@@ -92,19 +91,19 @@ func between(from, to int64) float64 {
 	return math.Ldexp(float64(uint64(to-from)), -64)
 }
 
-// at returns the token which has a share of the range before it.
+// at returns the token that lies a share of the way from one token to another.
 func at(from, to int64, share float64) int64 {
 	return from + int64(uint64(share*between(from, to)*math.Ldexp(1, 63))<<1)
 }
 
-// A range of the first nodes is split somewhere in this part of it, which makes
-// the ring uneven enough for later nodes to find ranges of every size.
+// The first nodes split a range at a random place in this part of it. This makes the ring uneven
+// enough for later nodes to find ranges of every size.
 const (
 	splitLeast = 1 - 0.4472135954999579 // 1 - 1/√5
 	splitSpan  = 0.075
 )
 
-// split gives a node tokens that split what is the widest range by then.
+// split gives a node count tokens, each of which splits the range that is widest at that point.
 func (c *circle) split(node, count int, rng *rand.Rand) {
 	for range count {
 		if len(c.tokens) == 0 {
@@ -122,16 +121,15 @@ func (c *circle) split(node, count int, rng *rand.Rand) {
 	}
 }
 
-// A token never takes over less or more than this of the range it splits.
+// A token takes over at least and at most these shares of the range it splits.
 const (
 	takeLeast = 0.1
 	takeMost  = 0.9
 )
 
-// takeOver returns so many tokens for a node that joins a ring in which every range
-// belongs to one node. They take from the nodes that own most, as many as must
-// give for the new node to own as much as they keep, a part of their widest
-// ranges.
+// takeOver returns the tokens of a node that joins a ring in which every range belongs to one node.
+// They take over parts of the widest ranges of the nodes that own most. As many nodes give as
+// needed for the new node to own as much as each of them keeps.
 func (c *circle) takeOver(count int) []int64 {
 	owned := make(map[int]float64)
 	ranges := make(map[int][]int)
@@ -165,8 +163,8 @@ func (c *circle) takeOver(count int) []int64 {
 	return tokens
 }
 
-// cut returns a token in each of the widest of some ranges, so that together they
-// take over an amount as far as that is allowed.
+// cut returns a token in each of the count widest ranges. Together they take over amount, as far as
+// takeLeast and takeMost allow.
 func (c *circle) cut(ranges []int, count int, amount float64) []int64 {
 	width := func(i int) float64 { return between(c.before(i), c.tokens[i].token) }
 	slices.SortFunc(ranges, func(a, b int) int { return cmp.Or(cmp.Compare(width(b), width(a)), cmp.Compare(a, b)) })

@@ -10,18 +10,18 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/report"
 )
 
-// The tables whose groups are sized: keys in memory, keys of the pause experiment, and keys
-// that are dear to read, be it the disk or wide rows.
+// The tables for which group sizes are compared: keys in memory, keys of the pause experiment, and
+// keys that are expensive to read, because of the disk or wide rows.
 var (
 	inMemory = KeyCost{Name: "0.05 ms a key", Key: 50 * time.Microsecond}
 	usual    = KeyCost{Name: "0.2 ms a key, 1 % from disk", Key: 200 * time.Microsecond, Miss: 0.01}
 	dear     = KeyCost{Name: "1 ms a key, 1 % from disk", Key: time.Millisecond, Miss: 0.01}
 )
 
-// GroupSizes compares groups that are sized by the number of keys with groups that are sized
-// by what statements and keys cost, on clusters whose nodes pause and limp. Each run is in a
-// bubble of its own; both policies meet the same keys, arrivals and troubles. An error means
-// that a ring could not be built.
+// GroupSizes compares groups that are sized by the number of keys with groups that are sized by the
+// learned costs of statements and keys, on clusters whose nodes pause and limp. Each run is in a
+// bubble of its own. Both policies get the same keys, arrivals and troubles. It fails if a ring
+// cannot be built.
 func GroupSizes(o Options, clusters []Cluster, bubble Bubble) (*report.Report, error) {
 	out := newReport(o, "sizes", "Groups sized by what statements and keys cost")
 	out.Question = "How large do groups get by what statements and keys cost, and what does it do to the tail of a lookup of 50 keys on nodes that pause and limp? " +
@@ -62,16 +62,15 @@ func (b *builder) sizeFindings(c Cluster, rows []row) {
 	}
 }
 
-// phase is a part of ChangingLoad.
+// phase is one load of changingLoad, with the least and greatest group size seen under it, in keys.
 type phase struct {
 	load  float64
 	least int
 	most  int
 }
 
-// changingLoad has three nodes serve a table at one load after the other, each for so long,
-// and returns what the size of groups was in each, but for the first half of the first. An
-// error means that the ring could not be built.
+// changingLoad lets three nodes serve a table under one load after the other. It returns the group
+// sizes under each and how often the size changed, without the first half of the first load.
 func changingLoad(seed uint64, keys KeyCost, loads []float64, each time.Duration, bubble Bubble) ([]phase, int, error) {
 	const nodes = 3
 	t, err := pauseTrial(seed, nodes)

@@ -18,20 +18,20 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// policy is what a lookup does with its keys.
+// policy is a way to read the keys of a lookup.
 type policy struct {
 	name     string
 	grouping planner.Grouping
-	// hedge and budget are speculative_retry and hedge_budget of the table.
+	// hedge and budget are the table's speculative_retry and hedge_budget.
 	hedge  hedge.Policy
 	budget float64
-	// plain is a client without an executor: it asks the owners and waits, and
-	// knows nothing of how hosts are doing.
+	// plain is a client without an executor: it asks the owners and waits, and does not track the
+	// health of hosts.
 	plain bool
-	// learned sizes groups by what statements and keys cost; without, the planner chooses
-	// by the number of keys alone.
+	// learned sizes groups by the learned costs of statements and keys; otherwise the planner goes by
+	// the number of keys alone.
 	learned bool
-	// merge has sub-queries of different lookups share statements.
+	// merge lets sub-queries of different lookups share statements.
 	merge bool
 }
 
@@ -41,61 +41,59 @@ type trial struct {
 	placement *ring.Placement
 	serve     map[string]serving
 	policy    policy
-	// keys are how many a lookup asks for, rate how many lookups arrive a second
-	// (Poisson), lookups how many in all, of which the first warmup are not
-	// measured.
+	// keys is the number of keys of a lookup, rate the number of lookups that arrive each second
+	// (Poisson), and lookups their total, of which the first warmup are not measured.
 	keys            int
 	rate            float64
 	lookups, warmup int
 	seed            uint64
-	// surge is by how much the rate is multiplied at a moment, and watch is told of the
-	// size of groups before each lookup; both or neither may be nil.
+	// surge returns the factor on the rate at a moment; watch is called before each lookup with the
+	// size of groups. Both or neither may be nil.
 	surge func(at time.Duration) float64
 	watch func(at time.Duration, size executor.GroupSize)
-	// done is called with every lookup when it has ended, from its goroutine;
-	// may be nil.
+	// done is called after every lookup, in the lookup's goroutine; may be nil.
 	done func(at, took time.Duration, stats executor.Stats)
 }
 
-// tally is what came of a trial.
+// tally is the result of a trial, or the sum of several.
 type tally struct {
-	// took are the latencies of the measured lookups, ascending; seconds how long
-	// the load lasted.
+	// took has the latencies of the measured lookups, ascending; seconds is how long lookups arrived.
 	took    []time.Duration
 	seconds float64
-	// p999 are the p99.9 of the draws that were added.
+	// p999 has the p99.9 of each draw that was added.
 	p999  []time.Duration
 	start time.Time
-	// asked are the keys of all lookups and read those that nodes were sent, with
-	// hedges, fail-over and probes; failed are the keys without an answer.
+	// asked counts the keys of all lookups, and read those sent to nodes, with hedges, fail-overs and
+	// probes. failed counts the keys that were not answered.
 	asked, read, failed           int64
 	lookups                       int64
 	subQueries, hedges, failovers int64
 	partial                       int64
-	// size is what was learned by the end; the zero GroupSize without learning.
+	// size is the group size learned by the end; the zero GroupSize without learning.
 	size executor.GroupSize
 }
 
-// extra is the share of keys that nodes read in addition to those asked for.
+// extra returns the number of keys read beyond those asked for, relative to the latter.
 func (t *tally) extra() float64 { return float64(t.read-t.asked) / float64(t.asked) }
 
-// at returns the latency that a share q of the lookups did not exceed.
+// at returns the latency that the share q of the lookups did not exceed.
 func (t *tally) at(q float64) time.Duration {
 	return t.took[min(int(q*float64(len(t.took))), len(t.took)-1)]
 }
 
-// medianP999 is the median over the draws of their p99.9, the longer of the middle two.
+// medianP999 returns the median over the draws of their p99.9; of an even number, the greater of
+// the middle two.
 func (t *tally) medianP999() time.Duration {
 	return slices.Sorted(slices.Values(t.p999))[len(t.p999)/2]
 }
 
-// over is the share of lookups that took longer.
+// over returns the share of lookups that took longer than d.
 func (t *tally) over(d time.Duration) float64 {
 	i, _ := slices.BinarySearch(t.took, d+1)
 	return float64(len(t.took)-i) / float64(len(t.took))
 }
 
-// add takes another tally into this one, as if its load had followed.
+// add adds another tally to this one, as if its load had followed.
 func (t *tally) add(more *tally) {
 	if t.start.IsZero() {
 		t.start = more.start
@@ -115,7 +113,8 @@ func (t *tally) add(more *tally) {
 	t.size = more.size
 }
 
-// run drives the load to its end. It must be called in a bubble of synctest.
+// run makes all lookups and returns when they have ended. It must be called in a bubble of
+// synctest.
 func (c *trial) run() *tally {
 	s := newServers(c.serve)
 	meter := cost.NewMeter(s)
@@ -156,7 +155,7 @@ func (c *trial) run() *tally {
 	return &d.tally
 }
 
-// driver is a trial that runs.
+// driver is a running trial.
 type driver struct {
 	*trial
 	servers  *servers
@@ -216,7 +215,7 @@ func (d *driver) lookup(req *executor.Request, measured bool) {
 	d.tally.failovers += int64(stats.Failovers)
 }
 
-// plain asks the owner of each key, in one sub-query for each host, and waits.
+// plain asks the owner of each key, in one sub-query for each host, and waits for all.
 func (d *driver) plain(req *executor.Request) {
 	plan := planner.Make(&planner.Input{Replicas: req.Replicas, Hosts: d.ring.Len(), Grouping: d.policy.grouping})
 	var all sync.WaitGroup

@@ -7,42 +7,40 @@ import (
 	"time"
 )
 
-// nodeModel is how a simulated node of Cassandra does its work: the read threads
-// of a small node, each reading the keys of its sub-query one after the other.
+// nodeModel describes how a simulated Cassandra node works: the read threads of a small node, each
+// of which reads the keys of its sub-query one after the other.
 type nodeModel struct {
-	// threads serve the queue, first in, first out.
+	// threads is the number of read threads. They serve one queue, first in, first out.
 	threads int
-	// fixed is the work of a sub-query besides its keys; key and spread are the
-	// median and the sigma of the lognormal work of a key.
+	// fixed is the work of a sub-query apart from its keys; key and spread are the median and the
+	// sigma of the lognormal work of a key.
 	fixed, key time.Duration
 	spread     float64
-	// miss is the share of keys that are not in memory, missTime the mean of the
-	// exponential time that the disk then takes.
+	// miss is the share of keys that are not in memory, and missTime the mean of the additional
+	// exponential time that the disk takes for them.
 	miss     float64
 	missTime time.Duration
-	// wire is the way of a request to the node, or of an answer back.
+	// wire is the network delay in each direction.
 	wire time.Duration
-	// trouble is what befalls the node.
+	// trouble describes the pauses and limps of the node.
 	trouble troubles
 }
 
-// troubles are the pauses and limps of a node. The time from the end of one to
-// the next of its kind is exponential.
+// troubles describes the pauses and limps of a node. The time from the end of one to the beginning
+// of the next of its kind is exponential.
 type troubles struct {
-	// pauseGap is the mean time to a pause, in which all threads stand still;
-	// pause and pauseSpread are the median and sigma of its lognormal length, at
-	// most pauseMost.
+	// pauseGap is the mean time to a pause, in which no thread works; pause and pauseSpread are the
+	// median and sigma of its lognormal length, and pauseMost is its maximum.
 	pauseGap, pause, pauseMost time.Duration
 	pauseSpread                float64
-	// limpGap is the mean time to a limp; it lasts an exponential
-	// time of mean limp, during which all work takes limpFactor times as long.
+	// limpGap is the mean time to a limp. Its length is exponential with mean limp, and meanwhile all
+	// work takes limpFactor times as long.
 	limpGap, limp time.Duration
 	limpFactor    float64
 }
 
-// smallNode is the model of the pause experiment: garbage collections of some
-// 60 ms every ten seconds; and once in 100 seconds the node does everything ten
-// times slower for some two.
+// smallNode is the model of the pause experiment. Nodes have garbage collections of some 60 ms
+// every ten seconds, and once in 100 seconds do everything ten times slower for some two.
 func smallNode() nodeModel {
 	return nodeModel{
 		threads: 4, fixed: 200 * time.Microsecond, key: 200 * time.Microsecond, spread: 0.5,
@@ -54,16 +52,16 @@ func smallNode() nodeModel {
 	}
 }
 
-// KeyCost is what the keys of a table cost a node.
+// KeyCost describes what reading the keys of a table costs a node.
 type KeyCost struct {
-	// Name is how reports call the table.
+	// Name is the name of the table in reports.
 	Name string
-	// Key is the median work of a key in memory, and Miss the share of keys that are not.
+	// Key is the median work of a key in memory, and Miss the share of keys that are not in memory.
 	Key  time.Duration
 	Miss float64
 }
 
-// with returns the node with a table of such keys; the zero KeyCost changes nothing.
+// with returns the model with a table of such keys; the zero KeyCost changes nothing.
 func (m nodeModel) with(k KeyCost) nodeModel {
 	if k.Key > 0 {
 		m.key, m.miss = k.Key, k.Miss
@@ -71,26 +69,26 @@ func (m nodeModel) with(k KeyCost) nodeModel {
 	return m
 }
 
-// keyTime is the mean work of a key.
+// keyTime returns the mean work of a key.
 func (m nodeModel) keyTime() time.Duration {
 	median := float64(m.key) * math.Exp(m.spread*m.spread/2)
 	return time.Duration(median + m.miss*float64(m.missTime))
 }
 
-// rate is how many lookups a second load a healthy cluster to a share of its
-// threads, when a lookup is so many keys in so many sub-queries.
+// rate returns the lookups per second that use this share of the threads of a healthy cluster, when
+// a lookup has this many keys and sub-queries.
 func (m nodeModel) rate(load float64, nodes, keys int, subQueries float64) float64 {
 	work := float64(keys)*m.keyTime().Seconds() + subQueries*m.fixed.Seconds()
 	return load * float64(nodes*m.threads) / work
 }
 
-// stretch is a time of one speed: 1 is healthy, 0 standing still.
+// stretch is a period of constant speed: 1 is healthy, 0 is paused.
 type stretch struct {
 	from  time.Duration
 	speed float64
 }
 
-// stretches draws what befalls a node until a moment.
+// stretches draws the troubles of a node that begin before a moment.
 func (t troubles) stretches(until time.Duration, rng *rand.Rand) []stretch {
 	pauses := episodes(until, t.pauseGap, rng, func() time.Duration {
 		return min(t.pauseMost, time.Duration(float64(t.pause)*math.Exp(t.pauseSpread*rng.NormFloat64())))
@@ -131,8 +129,8 @@ func episodes(until, gap time.Duration, rng *rand.Rand, length func() time.Durat
 	return out
 }
 
-// within reports whether a moment is in one of some episodes, which are in order
-// and do not overlap.
+// within reports whether a moment lies in one of these episodes, which are in order and do not
+// overlap.
 func within(all []episode, at time.Duration) bool {
 	i, found := slices.BinarySearchFunc(all, at, func(e episode, t time.Duration) int { return int(e.from - t) })
 	return found || i > 0 && at < all[i-1].to
@@ -141,7 +139,7 @@ func within(all []episode, at time.Duration) bool {
 // node is the queue of one node in virtual time.
 type node struct {
 	model nodeModel
-	// free is when each thread has worked off what it was given.
+	// free is when each thread will have finished the work assigned to it.
 	free    []time.Duration
 	speeds  []stretch
 	current int
@@ -149,11 +147,11 @@ type node struct {
 	salt    uint64
 }
 
-// drawn is of how many draws the work of keys is chosen.
+// drawn is the number of draws from which the work of keys is chosen.
 const drawn = 1 << 16
 
-// newNodes returns how the nodes of that model answer, whose troubles are drawn
-// until a moment.
+// newNodes returns a serving function for each node of this model. It draws their troubles until a
+// moment.
 func (m nodeModel) newNodes(ids []string, until time.Duration, rng *rand.Rand) map[string]serving {
 	works := make([]time.Duration, drawn)
 	for i := range works {
@@ -170,9 +168,8 @@ func (m nodeModel) newNodes(ids []string, until time.Duration, rng *rand.Rand) m
 	return out
 }
 
-// serve takes a sub-query into the queue. The work of a key follows from the key
-// and the node alone, so that it does not depend on the order in which
-// goroutines run.
+// serve queues a sub-query and returns when its answer arrives. The work of a key follows from the
+// key and the node alone, not from the order in which goroutines run.
 func (n *node) serve(sent time.Duration, keys []uint64) time.Duration {
 	work := n.model.fixed
 	for _, k := range keys {
@@ -188,8 +185,8 @@ func (n *node) serve(sent time.Duration, keys []uint64) time.Duration {
 	return n.free[thread] + n.model.wire
 }
 
-// done is when work that begins at a moment is done. Moments do not go back, as
-// the queue is first in, first out.
+// done returns when work that begins at a moment is finished. Moments must not decrease, which the
+// queue ensures, since it is first in, first out.
 func (n *node) done(at, work time.Duration) time.Duration {
 	for n.current+1 < len(n.speeds) && n.speeds[n.current+1].from <= at {
 		n.current++
@@ -209,7 +206,7 @@ func (n *node) done(at, work time.Duration) time.Duration {
 	}
 }
 
-// mix scatters the bits of a number (the finalizer of SplitMix64).
+// mix scrambles the bits of a number (the finalizer of SplitMix64).
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

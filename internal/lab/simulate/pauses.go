@@ -10,36 +10,33 @@ import (
 	"github.com/qosproxy/qosproxy/internal/planner"
 )
 
-// pauseKeys is how many keys a lookup of the experiment asks for, and pauseDelay
-// the hedge delay; pauseCluster names the nodes that it asks.
+// pauseKeys is the number of keys of a lookup of the experiment, pauseDelay the hedge delay, and
+// pauseCluster the description of its nodes.
 const (
 	pauseKeys    = 50
 	pauseDelay   = 15 * time.Millisecond
 	pauseCluster = "simulated nodes, RF 3, 3 racks, 16 vnodes with replica-aware tokens"
 )
 
-// Cluster is a size and a load of PausesAndLimpingNodes.
+// Cluster is a case of PausesAndLimpingNodes: a size of the cluster and a load.
 type Cluster struct {
-	// Nodes is at least 3.
+	// Nodes is the number of nodes, at least 3.
 	Nodes int
-	// Load is the share of the read threads, above 0 and below 1, that lookups by
-	// owner keep busy on healthy nodes.
+	// Load is the share of the read threads, above 0 and below 1, that lookups by owner keep busy on
+	// healthy nodes.
 	Load float64
-	// Lookups are how many each policy makes of each draw; a fiftieth of them is
-	// warm-up.
+	// Lookups is how many lookups each policy makes on each draw; a fiftieth of them is warm-up.
 	Lookups int
-	// Draws are how many rings, each with keys, arrivals and troubles of its own, are
-	// taken together; at least 1. Few nodes are in trouble seldom, and then it matters
-	// much whether two are at once.
+	// Draws is how many rings are drawn, each with its own keys, arrivals and troubles; at least 1.
+	// Few nodes are seldom in trouble, so a single draw depends much on whether two are at once.
 	Draws int
-	// Keys are what the keys of the table cost; the zero value is that of the pause
-	// experiment.
+	// Keys is what the keys of the table cost; zero for those of the pause experiment.
 	Keys KeyCost
 }
 
-// PausesAndLimpingNodes compares policies on clusters whose nodes pause (garbage
-// collection) and limp. Each run is in a bubble of its own; all policies meet the
-// same keys, arrivals and troubles. An error means that a ring could not be built.
+// PausesAndLimpingNodes compares policies on clusters whose nodes pause (garbage collection) and
+// limp. Each run is in a bubble of its own. All policies get the same keys, arrivals and troubles.
+// It fails if a ring cannot be built.
 func PausesAndLimpingNodes(o Options, clusters []Cluster, bubble Bubble) (*report.Report, error) {
 	out := newReport(o, "limping", "Pausing and limping nodes: by owner without hedging, and the shipped policies")
 	out.Question = "When nodes pause or limp, how much of it does a lookup of 50 keys feel, at how many extra reads? " +
@@ -65,7 +62,7 @@ func PausesAndLimpingNodes(o Options, clusters []Cluster, bubble Bubble) (*repor
 	return &out.Report, nil
 }
 
-// String names the cluster, such as "12 nodes, 50 %".
+// String returns the name of the cluster, such as "12 nodes, 50 %".
 func (c Cluster) String() string { return fmt.Sprintf("%d nodes, %.0f %%", c.Nodes, 100*c.Load) }
 
 func pauseRows(o Options, c Cluster, bubble Bubble) ([]row, error) {
@@ -91,7 +88,7 @@ func pauseRows(o Options, c Cluster, bubble Bubble) ([]row, error) {
 	return rows, nil
 }
 
-// pauseTrials makes the lookups of all draws.
+// pauseTrials runs a policy on all draws and returns the sum.
 func pauseTrials(seed uint64, c Cluster, p policy, bubble Bubble) (*tally, error) {
 	m, all := smallNode().with(c.Keys), new(tally)
 	for draw := range c.Draws {
@@ -105,20 +102,20 @@ func pauseTrials(seed uint64, c Cluster, p policy, bubble Bubble) (*tally, error
 		}
 		t.policy, t.lookups, t.warmup = p, c.Lookups, c.Lookups/50
 		t.rate = m.rate(c.Load, c.Nodes, pauseKeys, owners-1)
-		// Troubles go on for half as long again as the arrivals, for what is queued.
+		// Troubles continue for half as long again as the arrivals, for lookups that are still queued.
 		until := time.Duration(1.5 * float64(c.Lookups) / t.rate * float64(time.Second))
 		all.add(t.runOn(m, until, bubble))
 	}
 	return all, nil
 }
 
-// pauseTrial is of lookups of pauseKeys keys, on a ring that is drawn.
+// pauseTrial returns a trial with lookups of pauseKeys keys, on a ring that it draws.
 func pauseTrial(seed uint64, nodes int) (*trial, error) {
 	r, placement, err := layout{nodes: nodes, racks: 3, vnodes: 16, choice: allocated}.build(rand.New(rand.NewPCG(seed, 3)))
 	return &trial{ring: r, placement: placement, keys: pauseKeys, seed: seed}, err
 }
 
-// runOn runs the trial on nodes that are in trouble now and then until a time.
+// runOn runs the trial on nodes of a model, whose troubles end at a time.
 func (t *trial) runOn(m nodeModel, until time.Duration, bubble Bubble) (got *tally) {
 	var ids []string
 	for _, h := range t.ring.Hosts() {
@@ -150,7 +147,7 @@ func (b *builder) pauseFindings(c Cluster, rows []row) {
 	}
 }
 
-// pauseChart draws p99.9 of each policy over the clusters.
+// pauseChart returns a chart of the p99.9 of each policy by cluster.
 func (b *builder) pauseChart(clusters []Cluster) report.Chart {
 	chart := report.Chart{
 		Name: b.Name + "-p999", Title: "p99.9 of a lookup of 50 keys", Kind: report.Bars,

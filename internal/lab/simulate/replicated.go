@@ -2,65 +2,63 @@ package simulate
 
 import "container/heap"
 
-// link is a vnode of a ring that is a list, so that a token can be tried where it
-// would be and taken out again.
+// link is a vnode of a ring in the form of a linked list, in which a token can be tried out and
+// removed again.
 type link struct {
 	token      int64
 	node       int
 	prev, next *link
-	// span is the part of the ring that the vnode holds as a replica.
+	// span is the share of the ring that the vnode holds as a replica.
 	span float64
 }
 
-// member is what a node of the list holds and in how many vnodes.
+// member is the share of the ring that a node of the list holds, and its number of vnodes.
 type member struct {
 	held   float64
 	tokens float64
 }
 
-// joining is a node on its way into a ring where each key has several replicas.
+// joining is a node that joins a ring in which each key has several replicas.
 type joining struct {
 	members []member
 	node    int
-	// even is what a vnode would hold if all held the same.
+	// even is the share that each vnode would hold if all held the same.
 	even float64
 }
 
-// candidate is a token that the joining node may choose, with what was gained by
-// it when that was last looked at.
+// candidate is a token that the joining node may choose, with its gain when that was last computed.
 type candidate struct {
 	link *link
-	// gain is how much less the variance of vnodes and of nodes would be.
+	// gain is by how much the token lowers the variance over vnodes and over nodes.
 	gain float64
 }
 
 // candidates is a heap whose first is the one with the largest gain.
 type candidates []candidate
 
-// Len is how many there are.
+// Len returns the number of candidates.
 func (c candidates) Len() int { return len(c) }
 
 // Less puts the largest gain first.
 func (c candidates) Less(i, j int) bool { return c[i].gain > c[j].gain }
 
-// Swap exchanges two.
+// Swap exchanges two candidates.
 func (c candidates) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
 
 // Push adds a candidate at the end.
 func (c *candidates) Push(x any) { *c = append(*c, x.(candidate)) }
 
-// Pop takes the last one.
+// Pop removes the last candidate and returns it.
 func (c *candidates) Pop() any {
 	last := (*c)[len(*c)-1]
 	*c = (*c)[:len(*c)-1]
 	return last
 }
 
-// join gives a node the tokens that make what the nodes hold as replicas most
-// even. The candidates are the middles of all ranges; the one that lowers the
-// variance of vnodes and of nodes most is taken, again and again. A gain that was
-// looked at before another token was taken is looked at again only when its turn
-// comes.
+// join gives a node the tokens that make the shares which nodes hold as replicas most even. The
+// candidates are the middles of all ranges. The one that lowers the variance over vnodes and nodes
+// most is chosen, again and again. A gain that is out of date, because another token was chosen
+// since, is computed again only when its candidate is the first of the heap.
 func (c *circle) join(node, count int) {
 	first := c.list()
 	j := &joining{members: make([]member, node+1), node: node, even: replicas / float64(len(c.tokens)+count)}
@@ -76,8 +74,8 @@ func (c *circle) join(node, count int) {
 			break
 		}
 	}
-	// The node is reckoned to hold its even part already, or the first tokens
-	// would be the widest ranges of all.
+	// The node counts as holding its even share already, or the first tokens would take the widest
+	// ranges of all.
 	j.members[node] = member{held: float64(count) * j.even, tokens: float64(count)}
 	for i := range queue {
 		queue[i].gain = j.gain(queue[i].link, 1/float64(count))
@@ -97,7 +95,7 @@ func (c *circle) join(node, count int) {
 	}
 }
 
-// list returns the ring as a list, at its first vnode.
+// list returns the first vnode of the ring as a linked list.
 func (c *circle) list() *link {
 	links := make([]link, len(c.tokens))
 	for i, v := range c.tokens {
@@ -108,9 +106,8 @@ func (c *circle) list() *link {
 	return &links[0]
 }
 
-// held is the part of the ring that a vnode holds: back to the first token of the
-// node that is as many nodes away as there are replicas, or to the last token of
-// its own node.
+// held returns the share of the ring that a vnode holds: back to the first token of the node that
+// is as many nodes away as there are replicas, or to the last token of its own node.
 func (v *link) held() float64 {
 	var seen [replicas]int
 	n := 0
@@ -130,7 +127,7 @@ func (v *link) held() float64 {
 	}
 }
 
-// enter puts a vnode that knows its place into the list.
+// enter inserts a vnode into the list before its next one.
 func (v *link) enter() {
 	v.prev = v.next.prev
 	v.prev.next, v.next.prev = v, v
@@ -138,9 +135,8 @@ func (v *link) enter() {
 
 func (v *link) leave() { v.prev.next, v.next.prev = v.next, v.prev }
 
-// touched calls f for a vnode that has entered the list and those behind it whose
-// span it may have changed: the first vnode of each of the next nodes, as many as
-// there are replicas.
+// touched calls f for a vnode that has entered the list and for those after it whose span it may
+// have changed: the first vnode of each of the next nodes, as many as there are replicas.
 func (v *link) touched(f func(*link)) {
 	f(v)
 	var seen [replicas]int
@@ -158,8 +154,8 @@ func (v *link) touched(f func(*link)) {
 	}
 }
 
-// gain is by how much the variances fall when a candidate is taken: that of the
-// vnodes, and that of the nodes, in which the joining node counts by a weight.
+// gain returns by how much a candidate lowers the variances: that over vnodes and that over nodes,
+// in which the joining node counts with a weight.
 func (j *joining) gain(v *link, weight float64) float64 {
 	v.enter()
 	change := 0.0
@@ -192,7 +188,7 @@ func (j *joining) gain(v *link, weight float64) float64 {
 	return -change
 }
 
-// take puts a candidate into the ring for good.
+// take inserts a candidate into the ring for good.
 func (j *joining) take(v *link) {
 	v.enter()
 	v.touched(func(t *link) {

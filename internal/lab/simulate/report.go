@@ -10,7 +10,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/report"
 )
 
-// builder is a report on its way.
+// builder is a report that is being built.
 type builder struct{ report.Report }
 
 func newReport(o Options, name, title string) *builder {
@@ -20,18 +20,18 @@ func newReport(o Options, name, title string) *builder {
 	}}
 }
 
-// find adds what a figure says of a claim.
+// find adds a finding.
 func (b *builder) find(claim, seen string, holds bool) {
 	b.Findings = append(b.Findings, report.Finding{Claim: claim, Seen: seen, Holds: holds})
 }
 
-// row is one policy under one condition, and what came of it.
+// row is one policy under one condition, with its result.
 type row struct {
 	policy, condition string
 	tally             *tally
 }
 
-// add takes trials into the runs of the report, each with one round.
+// add adds trials to the runs of the report, each with one round.
 func (b *builder) add(rows []row) {
 	for _, r := range rows {
 		b.Runs = append(b.Runs, report.Run{Target: r.policy, Condition: r.condition, Rounds: []report.Round{r.tally.round()}})
@@ -68,14 +68,14 @@ func (t *tally) latency() report.Latency {
 	return out
 }
 
-// line is a trial in one line.
+// line describes a trial in one line.
 func (t *tally) line(name string) string {
 	return fmt.Sprintf("%-26s p50 %s p99 %s p99.9 %s max %s ms, over 125 ms %s %%, extra keys %s %%, %.1f sub-queries, %d keys failed, %.0f s",
 		name, millis(t.at(0.5)), millis(t.at(0.99)), millis(t.at(0.999)), millis(t.at(1)), percent(t.over(sla)), percent(t.extra()),
 		float64(t.subQueries)/float64(t.lookups), t.failed, t.seconds)
 }
 
-// sla is what tables count lookups over.
+// sla is the latency above which tables count lookups as over.
 const sla = 125 * time.Millisecond
 
 func latencyTable(title string, rows []row) report.Table {
@@ -102,5 +102,5 @@ func millis(d time.Duration) string {
 
 func percent(x float64) string { return fmt.Sprintf("%.2f", 100*x) }
 
-// tenths is a share in percent, rounded to a tenth.
+// tenths returns a share in percent, rounded to a tenth.
 func tenths(x float64) float64 { return math.Round(1000*x) / 10 }

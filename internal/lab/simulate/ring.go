@@ -14,20 +14,19 @@ const replicas = 3
 // keyspace is the name of the simulated keyspace.
 const keyspace = "simulated"
 
-// choice is who chooses the tokens of a ring.
+// choice says how the tokens of a ring are chosen.
 type choice uint8
 
 const (
-	// random tokens are what a node takes without allocate_tokens_for_….
+	// random tokens are those of a node without allocate_tokens_for_….
 	random choice = iota
 	// allocated tokens are those of Cassandra's allocator.
 	allocated
-	// even is one token for each node, all equally far apart, as an operator
-	// chooses them by hand.
+	// even is one token for each node at equal distances, as an operator chooses them by hand.
 	even
 )
 
-// layout is how the tokens of a simulated ring are chosen.
+// layout describes a simulated ring.
 type layout struct {
 	nodes, racks int
 	// vnodes is num_tokens of every node.
@@ -35,8 +34,8 @@ type layout struct {
 	choice choice
 }
 
-// build returns a ring of the layout in one datacenter. Nodes take turns in
-// joining the racks, as a cluster is meant to be grown.
+// build returns a ring of the layout in one datacenter. Nodes are assigned to racks in turn, as
+// when a cluster is grown properly.
 func (l layout) build(rng *rand.Rand) (*ring.Ring, *ring.Placement, error) {
 	tokens := l.tokens(rng)
 	topology := ring.Topology{

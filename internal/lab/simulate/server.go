@@ -10,29 +10,30 @@ import (
 	"github.com/qosproxy/qosproxy/internal/partition"
 )
 
-// servers are the nodes of a simulated cluster, as the executor's reader. What a
-// node was sent it works off, even if nobody waits for the answer any more: CQL
-// has no cancel.
+// servers are the nodes of a simulated cluster, as a reader for the executor. A node finishes all
+// work that it was sent, even if nobody waits for the answer any more: CQL has no cancellation.
 type servers struct {
 	begin time.Time
-	// serve says when the answer of a node to a sub-query arrives, after begin.
+	// serve has, by host id, the function that returns when the answer to a sub-query arrives, since
+	// begin.
 	serve map[string]serving
 
 	mu sync.Mutex
-	// keys and subQueries count all work that nodes were sent.
+	// keys and subQueries count all work sent to nodes.
 	keys, subQueries int64
 }
 
-// serving is how one node answers: it returns when the answer to keys that were
-// sent at a moment arrives. It is called by one goroutine at a time.
+// serving models how one node answers: it returns when the answer to keys sent at a moment arrives.
+// It is called by one goroutine at a time.
 type serving func(sent time.Duration, keys []uint64) time.Duration
 
-// newServers returns the servers, which answer from now on.
+// newServers returns servers whose time begins now.
 func newServers(serve map[string]serving) *servers {
 	return &servers{begin: time.Now(), serve: serve}
 }
 
-// Read answers each key with Found and no rows when the node is done.
+// Read answers each key with Found and no rows when the node has finished, or fails when ctx ends
+// before.
 func (s *servers) Read(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
 	took := s.accept(q)
 	timer := time.NewTimer(took)
@@ -52,7 +53,7 @@ func (s *servers) Read(ctx context.Context, q *executor.SubQuery) ([]partition.R
 	return results, nil
 }
 
-// accept hands a sub-query to its node and returns in how long it is answered.
+// accept passes a sub-query to its node and returns how long the answer takes.
 func (s *servers) accept(q *executor.SubQuery) time.Duration {
 	keys := make([]uint64, len(q.Keys))
 	for i, k := range q.Keys {

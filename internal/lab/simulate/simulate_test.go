@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The environment of the long forms, as make bench-tail and bench-vnodes set it.
 const (
-	// reportsVariable is the folder that reports are written to.
+	// reportsVariable names the folder for reports.
 	reportsVariable = "QOSPROXY_REPORTS"
 	// longVariable, when not empty, makes the simulations long.
 	longVariable = "QOSPROXY_LONG"
@@ -27,7 +27,7 @@ const (
 
 func long() bool { return os.Getenv(longVariable) != "" }
 
-// virtual makes each run a bubble.
+// virtual returns a Bubble that runs in synctest.
 func virtual(t *testing.T) Bubble {
 	return func(f func()) { synctest.Test(t, func(*testing.T) { f() }) }
 }
@@ -40,7 +40,7 @@ func options(t *testing.T, command string) Options {
 	return Options{Seed: 7, Command: command, Progress: func(line string) { t.Log(line) }}
 }
 
-// write keeps a report where the environment says.
+// write writes a report where the environment says.
 func write(t *testing.T, r *report.Report) {
 	t.Helper()
 	for _, f := range r.Findings {

@@ -23,12 +23,11 @@ const (
 	paperHedged = 74 * time.Millisecond
 )
 
-// paperLatency is the latency of one request to one server, by the share u of
-// requests that take longer. The paper gives two points of its tail: hedging after
-// 10 ms adds 2 % of requests, so as many take longer than 10 ms; and as p99.9 of
-// the slowest of 100 is 1,800 ms, one request in 100,000 takes longer than that.
-// The Pareto tail is the one through both. Below 10 ms, where nothing is known and
-// nothing depends on it, latencies are spread evenly by their logarithm from 1 ms.
+// paperLatency returns the latency that the share u of requests to one server exceeds. The paper
+// gives two points of its tail. Hedging after 10 ms adds 2 % of requests, so 2 % take longer than
+// 10 ms. The p99.9 of the slowest of 100 is 1,800 ms, so one request in 100,000 takes longer than
+// that. The Pareto tail is the one through both points. Below 10 ms nothing is known and nothing
+// depends on it; there latencies are spread evenly by their logarithm from 1 ms.
 func paperLatency(u float64) time.Duration {
 	if u > paperExtra {
 		return time.Duration(float64(time.Millisecond) * math.Pow(10, (1-u)/(1-paperExtra)))
@@ -38,8 +37,8 @@ func paperLatency(u float64) time.Duration {
 	return time.Duration(float64(paperDelay) * math.Pow(paperExtra/u, 1/alpha))
 }
 
-// paperServer answers with that latency, whatever it is asked and however much.
-// The draw follows from the keys and the salt alone.
+// paperServer returns a server with the latency of paperLatency, regardless of the request and the
+// load. The draw follows from the first key and the salt alone.
 func paperServer(salt uint64) serving {
 	return func(sent time.Duration, keys []uint64) time.Duration {
 		u := (float64(mix(keys[0]^salt)>>11) + 0.5) / (1 << 53)
@@ -47,13 +46,13 @@ func paperServer(salt uint64) serving {
 	}
 }
 
-// Options are what the simulations have in common.
+// Options are the settings that all simulations share.
 type Options struct {
-	// Seed is that of every random choice.
+	// Seed is the seed of every random choice.
 	Seed uint64
-	// Command is what repeats the simulation, for the report.
+	// Command is the command that repeats the simulation, for the report.
 	Command string
-	// Progress is told of each run when it has ended; nil tells nobody.
+	// Progress is called with a line about each finished run; may be nil.
 	Progress func(line string)
 }
 
@@ -66,10 +65,9 @@ func (o Options) progress(format string, args ...any) {
 // Bubble runs f in virtual time, as synctest.Test does.
 type Bubble func(f func())
 
-// TailAtScale repeats the experiment of the paper with the shipped executor:
-// 1,000 keys over 100 servers, hedged after 10 ms. Each run makes so many lookups,
-// a fiftieth of them as warm-up, in a bubble of its own. An error means that a
-// ring could not be built.
+// TailAtScale repeats the experiment of the paper with the shipped executor: 1,000 keys over 100
+// servers, hedged after 10 ms. Each run makes this many lookups, a fiftieth of them as warm-up, in
+// its own bubble. It fails if a ring cannot be built.
 func TailAtScale(o Options, lookups int, bubble Bubble) (*report.Report, error) {
 	out := newReport(o, "tail", "The Tail at Scale: 1,000 keys over 100 servers, hedged after 10 ms")
 	out.Question = "Dean and Barroso read 1,000 keys of a BigTable table on 100 servers: hedging after 10 ms brought p99.9 from " +

@@ -10,10 +10,10 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
-// vnodesKeys is how many keys a lookup of the experiment asks for.
+// vnodesKeys is the number of keys of a lookup of the experiment.
 const vnodesKeys = 50
 
-// The groupings that VnodesAndRacks counts sub-queries of.
+// The groupings whose sub-queries VnodesAndRacks counts. A cap of 0 is the default, -1 is none.
 var groupings = []struct {
 	name     string
 	grouping planner.Grouping
@@ -26,28 +26,26 @@ var groupings = []struct {
 	{"single", planner.Single, 0},
 }
 
-// Sizes are what VnodesAndRacks goes through.
+// Sizes says what VnodesAndRacks covers.
 type Sizes struct {
-	// Nodes are the sizes of the rings, each at least 3; Tokens the values of
-	// num_tokens.
+	// Nodes are the sizes of the rings, each at least 3; Tokens are the values of num_tokens.
 	Nodes, Tokens []int
-	// Rings are drawn of each kind, and Lookups made on each.
+	// Rings is the number of rings drawn of each kind, and Lookups the number made on each.
 	Rings, Lookups int
 }
 
-// figures are the means over the rings of one kind.
+// figures are the results for the rings of one kind.
 type figures struct {
-	// least, most and deviation are of the share of the data that a node holds,
-	// over the mean: the least and the most of any ring, and the mean deviation.
+	// least, most and deviation describe the share of the data that a node holds, relative to the
+	// mean: the least and the greatest on any ring, and the mean standard deviation.
 	least, most, deviation float64
-	// subQueries and largest are per lookup, by the order of groupings.
+	// subQueries and largest are means per lookup, in the order of groupings.
 	subQueries, largest [5]float64
 }
 
-// VnodesAndRacks draws rings and plans lookups on them: how even a ring is, and how
-// many sub-queries 50 keys are, by num_tokens, by who chooses the tokens, and by
-// racks. It asks nobody and needs no virtual time. An error means that a ring
-// could not be built.
+// VnodesAndRacks draws rings and plans lookups on them. It reports how even the rings are and how
+// many sub-queries 50 keys need, by num_tokens, choice of tokens, and racks. It only plans, so it
+// needs no virtual time. It fails if a ring cannot be built.
 func VnodesAndRacks(o Options, s Sizes) (*report.Report, error) {
 	out := newReport(o, "vnodes", "vnodes and racks: how even a ring is, and how many sub-queries a lookup of 50 keys")
 	out.Question = "What do num_tokens, replica-aware token allocation and racks do to ownership, and to the sub-queries of a lookup?"
@@ -85,7 +83,7 @@ func VnodesAndRacks(o Options, s Sizes) (*report.Report, error) {
 	return &out.Report, nil
 }
 
-// String returns how the choice is called in reports.
+// String returns the name of the choice in reports.
 func (c choice) String() string {
 	switch c {
 	case allocated:
@@ -122,7 +120,7 @@ func (l layout) figures(seed uint64, s Sizes) (figures, error) {
 	return out, nil
 }
 
-// lookup plans one lookup by every grouping, and adds its part of so many.
+// lookup plans one lookup with every grouping and adds it to the means.
 func (f *figures) lookup(r *ring.Ring, p *ring.Placement, rng *rand.Rand, of float64) {
 	in := planner.Input{Hosts: r.Len()}
 	for range vnodesKeys {
@@ -153,8 +151,8 @@ func (f figures) cells(l layout) []string {
 	return out
 }
 
-// vnodesCharts draws the deviation of ownership, and the sub-queries of each
-// grouping, over the sizes.
+// vnodesCharts adds charts of the deviation of ownership, and of the sub-queries of each grouping,
+// by number of nodes.
 func (b *builder) vnodesCharts(s Sizes, seen map[layout]figures) {
 	var x []string
 	for _, n := range s.Nodes {

@@ -25,14 +25,14 @@ import (
 	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
-// The data that bench takes if nothing is said, of which benchTable is the table.
+// The default data of bench. benchTable is the table of defaultProfile.
 const (
 	defaultProfile  = "products"
 	defaultDataSeed = 1
 	benchTable      = "bench.products"
 )
 
-// benchFlags are those of qoslab bench.
+// benchFlags are the flags of qoslab bench.
 type benchFlags struct {
 	profile, config     string
 	target              string
@@ -126,7 +126,7 @@ and serves it by a proxy in a process of its own. Without --nodes the data must 
 	return cmd
 }
 
-// dataFlags adds the flags that say which data are meant.
+// dataFlags adds the flags that select cluster and data.
 func (f *benchFlags) dataFlags(cmd *cobra.Command) {
 	command.ConfigFlag(cmd, &f.config)
 	cmd.Flags().StringVar(&f.profile, "profile", defaultProfile, "a YAML file, or "+strings.Join(builtInProfiles(), " or ")+", which come with the binary")
@@ -141,7 +141,7 @@ func outputFlags(cmd *cobra.Command, format, file *string) {
 
 var reportForms = []string{"table", "json", "markdown", "html"}
 
-// builtInProfiles are the names of the profiles in the binary.
+// builtInProfiles returns the names of the profiles in the binary.
 func builtInProfiles() []string {
 	entries, err := profiles.Files.ReadDir(".")
 	if err != nil {
@@ -154,7 +154,7 @@ func builtInProfiles() []string {
 	return names
 }
 
-// readProfile reads a profile by the name of a file, or of one in the binary.
+// readProfile reads a profile of the binary by its name, or a profile from a file.
 func readProfile(name string) (*bench.Profile, error) {
 	if data, err := profiles.Files.ReadFile(name + ".yaml"); err == nil {
 		return bench.ParseProfile(data)
@@ -169,7 +169,7 @@ func readProfile(name string) (*bench.Profile, error) {
 	return p, nil
 }
 
-// check refuses flags that make no sense, before anything is booted.
+// check rejects invalid flags before anything is booted, and fills in compare and seed.
 func (f *benchFlags) check(cmd *cobra.Command) error {
 	if len(f.compare) == 0 {
 		f.compare = []string{f.target}
@@ -251,7 +251,7 @@ func (f *benchFlags) run(cmd *cobra.Command) error {
 	return verdict(r)
 }
 
-// local measures a cluster of its own.
+// local boots a cluster and a proxy and measures them.
 func (f *benchFlags) local(ctx context.Context, profile *bench.Profile, r *report.Report, show *benchProgress) (err error) {
 	lab, err := newLab(show, f.proxy, f.dataSeed)
 	if err != nil {
@@ -273,7 +273,7 @@ func (f *benchFlags) local(ctx context.Context, profile *bench.Profile, r *repor
 	return f.measure(ctx, site.Open(proxy), site.Meter(proxy), r, show)
 }
 
-// remote measures a cluster and a proxy that are there.
+// remote measures a running cluster and proxy.
 func (f *benchFlags) remote(ctx context.Context, profile *bench.Profile, r *report.Report, show *benchProgress) error {
 	cfg, client, err := connectClient(ctx, f.config)
 	if err != nil {
@@ -349,7 +349,8 @@ func connectClient(ctx context.Context, file string) (cassandra.Config, *cassand
 	return settings, client, err
 }
 
-// newLab returns a lab that measures a binary; empty for the one that findProxy finds.
+// newLab returns a lab that measures the named binary, or the one that findProxy finds if the name
+// is empty.
 func newLab(show *benchProgress, proxy string, seed uint64) (*experiment.Lab, error) {
 	binary, err := findProxy(proxy)
 	if err != nil {
@@ -360,7 +361,7 @@ func newLab(show *benchProgress, proxy string, seed uint64) (*experiment.Lab, er
 	}, nil
 }
 
-// machine says where this runs.
+// machine describes this machine.
 func machine() report.Machine {
 	m := report.Machine{CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH}
 	if data, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -380,8 +381,7 @@ func machine() report.Machine {
 	return m
 }
 
-// verdict is an error when a row was wrong or missing: a fast wrong answer is no
-// answer.
+// verdict returns an error if a row was wrong or missing: a fast wrong answer is no answer.
 func verdict(r *report.Report) error {
 	for _, run := range r.Runs {
 		for _, round := range run.Rounds {
@@ -393,8 +393,8 @@ func verdict(r *report.Report) error {
 	return nil
 }
 
-// writeReport writes a report in one of its forms, to a file or to out. Markdown
-// refers to the images.
+// writeReport writes a report in one of reportForms, to a file or to out. Markdown refers to the
+// images.
 func writeReport(out io.Writer, r *report.Report, form, file string, images ...report.Image) (err error) {
 	if file != "" {
 		f, err := os.Create(file)

@@ -7,13 +7,13 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lab/bench"
 )
 
-// benchProgress tells a person what bench is doing: what is under way on a
-// terminal, a line for each finished step and round everywhere.
+// benchProgress shows what bench is doing: the running step on a terminal, and finished steps and
+// rounds everywhere.
 type benchProgress struct{ *progress }
 
 func newBenchProgress(out io.Writer) *benchProgress { return &benchProgress{newProgress(out)} }
 
-// say shows what has begun.
+// say shows a step that has begun.
 func (p *benchProgress) say(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if p.terminal {
@@ -23,7 +23,7 @@ func (p *benchProgress) say(format string, args ...any) {
 	p.done(text)
 }
 
-// measuring shows a round.
+// measuring shows a measurement.
 func (p *benchProgress) measuring(at bench.Progress) {
 	round := fmt.Sprintf("round %d/%d", at.Round, at.Rounds)
 	if at.Round == 0 {
@@ -42,7 +42,7 @@ func (p *benchProgress) measuring(at bench.Progress) {
 	}
 }
 
-// cpu says what a lookup cost Cassandra, in milliseconds; empty for nil.
+// cpu formats the CPU time of Cassandra per lookup, in milliseconds; empty for nil.
 func cpu(millis *float64) string {
 	if millis == nil {
 		return ""
@@ -50,7 +50,7 @@ func cpu(millis *float64) string {
 	return fmt.Sprintf("  CPU %5.2f ms", *millis)
 }
 
-// troubles names what went wrong; empty for nothing.
+// troubles formats the counts of what went wrong; empty if nothing did.
 func troubles(failed, wrong int64) string {
 	s := ""
 	if failed > 0 {

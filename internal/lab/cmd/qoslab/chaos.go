@@ -36,7 +36,7 @@ verdict stay.`,
 	}
 }
 
-// writeScoreboard brings the table of a document up to date.
+// writeScoreboard updates the scoreboard of a document.
 func writeScoreboard(document string, folders []string) error {
 	verdicts, err := chaos.ReadVerdicts(folders...)
 	if err != nil {

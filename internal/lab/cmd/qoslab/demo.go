@@ -68,7 +68,7 @@ type demo struct {
 	nodes             int
 	once, keep        bool
 	grpc, http, admin string
-	binary            string // qosproxy, whose commands are shown
+	binary            string // path of qosproxy, whose commands the tour runs
 	out               io.Writer
 	progress          *progress
 	proxy             *app.App
@@ -81,7 +81,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.checkPorts(); err != nil {
 		return err
 	}
-	if !d.once { // then the tour shows what to type
+	if !d.once { // the tour runs commands of the binary
 		var err error
 		if d.binary, err = findProxy(d.binary); err != nil {
 			return err
@@ -107,10 +107,9 @@ func (d *demo) run(ctx context.Context) error {
 	return nil
 }
 
-// checkPorts fails when ports that the proxy will listen on are taken, before minutes
-// are spent on a cluster that cannot be served. Whether those of the nodes are is left to
-// devcluster, which first waits for nodes that are still being stopped, and tells it before
-// it boots one.
+// checkPorts fails if an address of the proxy is taken, before minutes are spent on a cluster that
+// cannot be served. It does not check the addresses of the nodes: devcluster does before it boots
+// one, after it has waited for nodes that are still being stopped.
 func (d *demo) checkPorts() error {
 	var taken []error
 	for _, l := range []struct{ what, flag, address string }{
@@ -127,7 +126,7 @@ func (d *demo) checkPorts() error {
 	return errors.Join(taken...)
 }
 
-// besideNodes fails when the nodes that are to be booted will need an address.
+// besideNodes fails if the nodes that are to be booted will need an address.
 func besideNodes(address string, nodes int) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -143,7 +142,7 @@ func besideNodes(address string, nodes int) error {
 	return nil
 }
 
-// interrupted turns the failure of a step that Ctrl-C cut short into a good end.
+// interrupted returns nil in place of an error if Ctrl-C cut a step of the endless demo short.
 func (d *demo) interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !d.once {
 		return nil
@@ -151,11 +150,11 @@ func (d *demo) interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// demoYAML has each replica answer by itself: the tables leave speculation to the proxy, which
-// cannot get around a replica that waits for another one.
+// demoYAML makes each replica answer by itself. The tables leave speculation to the proxy, which
+// cannot help when a replica waits for another one.
 var demoYAML = map[string]any{"dynamic_snitch": false}
 
-// demoNodes spreads nodes over three racks, as availability zones are.
+// demoNodes spreads nodes over three racks, like availability zones.
 func demoNodes(n int) []devcluster.NodeConfig {
 	racks := make([]string, n)
 	for i := range racks {
@@ -210,8 +209,8 @@ func (d *demo) loadBench(ctx context.Context, client *cassandra.Client) error {
 	return nil
 }
 
-// config is the configuration that serves the sample tables of the nodes at the contact points
-// at the addresses of the flags. The error names the flag.
+// config returns the configuration that serves the sample tables, with these contact points and the
+// addresses of the flags. The error names the flag.
 func (d *demo) config(contactPoints []string) (*config.Config, error) {
 	text := "tables:\n  - name: shop.products\n  - name: shop.features\n"
 	if d.benched() {
@@ -235,8 +234,8 @@ func (d *demo) config(contactPoints []string) (*config.Config, error) {
 	return cfg, nil
 }
 
-// bound returns the addresses that a client of the proxy is to use: those that it listens on,
-// with the loopback address for all of this machine.
+// bound returns listen with the addresses that a client should use: those on which the proxy
+// listens, with the loopback address in place of an unspecified one.
 func (d *demo) bound(listen config.Listen) config.Listen {
 	for name, to := range map[string]*string{"grpc": &listen.GRPC, "http": &listen.HTTP, "admin": &listen.Admin} {
 		host, port, err := net.SplitHostPort(d.proxy.Addr(name))
@@ -251,8 +250,7 @@ func (d *demo) bound(listen config.Listen) config.Listen {
 	return listen
 }
 
-// serve runs the proxy over the cluster, shows what it does, and returns when
-// the demo is over.
+// serve runs the proxy, shows what it does, and returns when the demo is over.
 func (d *demo) serve(ctx context.Context, cluster *devcluster.Cluster) error {
 	cfg, err := d.config(cluster.ContactPoints())
 	if err != nil {
@@ -294,7 +292,7 @@ func (d *demo) serve(ctx context.Context, cluster *devcluster.Cluster) error {
 	return d.live(ctx, tour, cluster)
 }
 
-// waitReady waits until lookups are taken.
+// waitReady waits until the proxy accepts lookups.
 func (d *demo) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()

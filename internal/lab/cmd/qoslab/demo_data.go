@@ -18,8 +18,8 @@ const (
 	demoWriters  = 64
 )
 
-// demoSchema returns the statements that create the sample tables. NONE leaves
-// speculation to the proxy: the server's own would multiply with it.
+// demoSchema returns the statements that create the sample tables. Speculation is left to the proxy
+// (NONE): the coordinator's own would multiply with it.
 func demoSchema(datacenter string, replication int) []string {
 	return []string{
 		fmt.Sprintf(`CREATE KEYSPACE IF NOT EXISTS shop WITH replication =
@@ -43,8 +43,8 @@ var (
 	demoNames      = []string{"avg_basket", "days_since_visit", "likes_tea", "likes_travel", "price_band", "return_rate"}
 )
 
-// loadDemo writes the sample data; progress is told how many of all rows are
-// written.
+// loadDemo writes the sample data. It calls progress with the number of rows written and of all
+// rows.
 func loadDemo(ctx context.Context, client *cassandra.Client, progress func(done, all int)) error {
 	all := demoProducts + demoUsers*demoFeatures
 	done := 0
@@ -76,7 +76,7 @@ func loadDemo(ctx context.Context, client *cassandra.Client, progress func(done,
 	return nil
 }
 
-// demoProductRows yields the products as the JSON of INSERT JSON.
+// demoProductRows yields the products, each as the argument of INSERT JSON.
 func demoProductRows(random *rand.Rand) iter.Seq[[]any] {
 	return func(yield func([]any) bool) {
 		for i := range demoProducts {
@@ -91,7 +91,7 @@ func demoProductRows(random *rand.Rand) iter.Seq[[]any] {
 	}
 }
 
-// demoFeatureRows yields the features of users as the JSON of INSERT JSON.
+// demoFeatureRows yields the features of users, each as the argument of INSERT JSON.
 func demoFeatureRows(random *rand.Rand) iter.Seq[[]any] {
 	return func(yield func([]any) bool) {
 		for u := range demoUsers {
@@ -106,7 +106,7 @@ func demoFeatureRows(random *rand.Rand) iter.Seq[[]any] {
 	}
 }
 
-// demoTime returns a moment as INSERT JSON takes it.
+// demoTime returns a random time in the form of INSERT JSON.
 func demoTime(random *rand.Rand) string {
 	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	return day.Add(time.Duration(random.IntN(300*24)) * time.Hour).Format("2006-01-02 15:04:05.000Z")

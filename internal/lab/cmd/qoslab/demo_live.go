@@ -13,7 +13,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
-// liveCounts are what the load of the demo has seen.
+// liveCounts counts the lookups of the demo's load.
 type liveCounts struct {
 	lookups, failed, subQueries, hedges atomic.Int64
 }
@@ -48,8 +48,7 @@ func (d *demo) live(ctx context.Context, tour *demoTour, cluster *devcluster.Clu
 	}
 }
 
-// generate starts lookups at a fixed rate, whether or not earlier ones have
-// ended.
+// generate starts lookups at a fixed rate, whether or not earlier ones have ended, until ctx ends.
 func (d *demo) generate(ctx context.Context, tour *demoTour, counts *liveCounts) {
 	conn, err := tour.dial()
 	if err != nil {
@@ -92,14 +91,14 @@ func (d *demo) show(counts *liveCounts, nodes []*devcluster.Node) {
 		l.avoided = append(l.avoided, nodeName(address, nodes))
 	}
 	if terminal.Is(d.out) {
-		// The last column stays free: a cursor behind it would wrap.
+		// Leave the last column free: a cursor after it would wrap.
 		fmt.Fprint(d.out, "\r"+l.text(terminal.Columns(d.out, plainColumns)-1, true)+terminal.ClearLine)
 		return
 	}
 	fmt.Fprintln(d.out, l.text(0, false))
 }
 
-// nodeName is what the demo calls the node at an address.
+// nodeName returns the demo's name for the node at an address.
 func nodeName(address string, nodes []*devcluster.Node) string {
 	for _, n := range nodes {
 		if n.Addr() == address {
@@ -109,17 +108,17 @@ func nodeName(address string, nodes []*devcluster.Node) string {
 	return address
 }
 
-// plainColumns is the width of a terminal that does not tell it.
+// plainColumns is the assumed width of a terminal that does not report it.
 const plainColumns = 80
 
-// liveLine is what the live line tells.
+// liveLine is the content of the live line.
 type liveLine struct {
 	latency                             sla.Percentiles
 	avoided                             []string
 	lookups, failed, subQueries, hedges int64
 }
 
-// text returns the line, of so many columns at most if width is above 0: what matters most comes
+// text returns the line, cut to width columns if width is above 0. The most important figures come
 // first.
 func (l *liveLine) text(width int, colour bool) string {
 	line := fmt.Sprintf("p50 %5.1f  p95 %5.1f  p99 %5.1f ms", ms(l.latency.P50), ms(l.latency.P95), ms(l.latency.P99))

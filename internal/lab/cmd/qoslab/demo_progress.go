@@ -11,8 +11,8 @@ import (
 	"github.com/qosproxy/qosproxy/internal/terminal"
 )
 
-// progress tells a person what the demo is doing: a bar that moves on a
-// terminal, a line for each finished step elsewhere.
+// progress shows what the demo is doing: the running step or a bar on a terminal, and a line for
+// each finished step everywhere.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -24,7 +24,7 @@ func newProgress(out io.Writer) *progress {
 	return &progress{out: out, terminal: terminal.Is(out), start: time.Now()}
 }
 
-// step shows what has begun.
+// step shows a step that has begun.
 func (p *progress) step(text string) {
 	if p.terminal {
 		p.clear()
@@ -32,7 +32,7 @@ func (p *progress) step(text string) {
 	}
 }
 
-// done shows what has been finished, with the time since the start.
+// done shows a finished step, with the time since the start.
 func (p *progress) done(text string) {
 	p.clear()
 	if p.terminal {

@@ -20,7 +20,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/standin"
 )
 
-// demoOnce runs a demo that ends with another error should it come as far as the cluster.
+// demoOnce runs a demo that fails with another error if it gets as far as the cluster.
 func demoOnce(t *testing.T, flags ...string) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -74,7 +74,7 @@ func TestMistakenAddressesOfADemo(t *testing.T) {
 	}
 }
 
-// The demo serves what qoslab bench asks for if nothing is said.
+// The demo serves the table that qoslab bench reads by default.
 func TestTheDemoServesTheTableOfBench(t *testing.T) {
 	profile, err := readProfile(defaultProfile)
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestTheDemoServesTheTableOfBench(t *testing.T) {
 	assert.Len(t, cfg.Tables, 2, "which takes a while to load")
 }
 
-// A proxy that does not serve the table of a profile.
+// A bench fails when the proxy does not serve the table of the profile.
 func TestABenchOfNothingFails(t *testing.T) {
 	s, stop, err := standin.Serve(t.Context(), server.Config{GRPC: server.Listener{Address: "127.0.0.1:0"}}, server.Deps{},
 		standin.Table{Name: "shop.products", Columns: []string{"id text"}})

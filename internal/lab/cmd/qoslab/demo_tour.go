@@ -21,17 +21,17 @@ import (
 	"github.com/qosproxy/qosproxy/internal/config"
 )
 
-// demoKeys is the size of the lookups of the demo.
+// demoKeys is the number of keys of a lookup of the demo.
 const demoKeys = 50
 
 // demoTour shows what the proxy does.
 type demoTour struct {
 	out    io.Writer
 	cfg    *config.Config
-	binary string // qosproxy; only tries needs it
+	binary string // path of qosproxy; only tries needs it
 }
 
-// randomIDs returns keys of products, all different but by chance.
+// randomIDs returns n random keys of products. A key may occur twice.
 func randomIDs(n int) []string {
 	ids := make([]string, n)
 	for i := range ids {
@@ -40,7 +40,7 @@ func randomIDs(n int) []string {
 	return ids
 }
 
-// lookups does one 50-key lookup through each front listener.
+// lookups makes one 50-key lookup through each of the gRPC and HTTP listeners, after a warm-up.
 func (t *demoTour) lookups(ctx context.Context) error {
 	conn, err := t.dial()
 	if err != nil {
@@ -75,8 +75,8 @@ func (t *demoTour) lookups(ctx context.Context) error {
 	})
 }
 
-// again does what may fail because a node has a bad moment, which nodes that have just
-// booted and share a machine have, a few times more.
+// again makes up to five tries. A lookup may fail because nodes that have just booted and share a
+// machine stall now and then.
 func again(ctx context.Context, lookup func() error) error {
 	const tries = 5
 	for left := tries - 1; ; left-- {
@@ -86,7 +86,7 @@ func again(ctx context.Context, lookup func() error) error {
 	}
 }
 
-// httpLookup reads 50 random products as JSON, and tells of it.
+// httpLookup reads 50 random products as JSON and prints a line about the lookup.
 func (t *demoTour) httpLookup(ctx context.Context) error {
 	body, err := json.Marshal(map[string]any{"keys": randomIDs(demoKeys)})
 	if err != nil {
@@ -115,22 +115,20 @@ func (t *demoTour) httpLookup(ctx context.Context) error {
 }
 
 const (
-	// warmUps is how many lookups in a row must be answered before the tour shows
-	// one.
+	// warmUps is how many lookups in a row must be answered before the tour begins.
 	warmUps = 5
-	// warm is how long such lookups take at most on nodes that have compiled their
-	// code, and warmUpPatience how long the tour waits for it.
+	// warm is the longest latency of lookups on nodes that have compiled their code, and
+	// warmUpPatience is how long the tour waits for such latencies.
 	warm           = 15 * time.Millisecond
 	warmUpPatience = 5 * time.Second
-	// warmUpGap is what comes after a lookup that failed, and warmUpMost how long
-	// lookups may go on failing.
+	// warmUpGap is the pause after a failed lookup, and warmUpMost how long lookups may go on failing.
 	warmUpGap  = 50 * time.Millisecond
 	warmUpMost = 30 * time.Second
 )
 
-// warmUp does lookups until the cluster answers them in time, and soon: nodes that have
-// just booted run cold code, and take a second for what later takes a millisecond. The
-// lookup returns how long it took; the error is that of the last one.
+// warmUp makes lookups until the cluster answers them all and quickly: nodes that have just booted
+// run uncompiled code and need a second for what later takes a millisecond. lookup returns its
+// latency. warmUp returns the error of the last lookup.
 func warmUp(ctx context.Context, lookup func() (time.Duration, error)) error {
 	answered, fast := 0, 0
 	for begin := time.Now(); ; {
@@ -154,12 +152,12 @@ func warmUp(ctx context.Context, lookup func() (time.Duration, error)) error {
 	}
 }
 
-// servingPatience bounds the wait for a proxy that answers lookups already.
+// servingPatience is how long a proxy that answers lookups may take to report that it is serving.
 const servingPatience = 10 * time.Second
 
-// awaitServing waits until health says that lookups are taken, which it does a moment
-// after the first is answered: clients that look at health, as get does, find the
-// proxy not ready before.
+// awaitServing waits until the health service reports SERVING, which it does a moment after the
+// first lookup is answered. Before that, clients that look at health, such as qosproxy get, find
+// the proxy not ready.
 func awaitServing(ctx context.Context, conn *grpc.ClientConn) error {
 	ctx, cancel := context.WithTimeout(ctx, servingPatience)
 	defer cancel()
@@ -180,7 +178,7 @@ func awaitServing(ctx context.Context, conn *grpc.ClientConn) error {
 	}
 }
 
-// answered tells of a lookup.
+// answered prints a line about a lookup.
 func (t *demoTour) answered(listener string, keys, groups, subQueries int, ms float64) {
 	fmt.Fprintf(t.out, "%s: %d keys answered from %d hosts with %d sub-queries in %.1f ms\n", listener, keys, groups, subQueries, ms)
 }
@@ -189,7 +187,7 @@ func (t *demoTour) dial() (*grpc.ClientConn, error) {
 	return grpc.NewClient(t.cfg.Listen.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
 }
 
-// grpcLookup reads 50 random products; a key that is not found is an error.
+// grpcLookup reads 50 random products. It fails if a key is not found.
 func (t *demoTour) grpcLookup(ctx context.Context, conn *grpc.ClientConn) (*qosproxyv1.BatchGetResponse, error) {
 	req := &qosproxyv1.BatchGetRequest{Keyspace: "shop", Table: "products"}
 	for _, id := range randomIDs(demoKeys) {
@@ -223,7 +221,7 @@ func (t *demoTour) post(ctx context.Context, path string, body []byte) ([]byte, 
 	return io.ReadAll(resp.Body)
 }
 
-// tries shows three commands to type, each with its real output.
+// tries shows three commands to try, each with its real output.
 func (t *demoTour) tries(ctx context.Context) error {
 	fmt.Fprintln(t.out, "\nThings to try in another terminal:")
 	const body = `{"keys": ["sku-00001", "nope"], "columns": ["name", "price"]}`
@@ -249,7 +247,7 @@ func (t *demoTour) tries(ctx context.Context) error {
 	return nil
 }
 
-// benchCommand is what loads the proxy of the demo.
+// benchCommand returns the command that loads the proxy of the demo.
 func (t *demoTour) benchCommand() string {
 	command, usual := []string{"qoslab bench"}, config.Default().Listen
 	for _, l := range []struct{ flag, address, usual string }{
@@ -262,7 +260,7 @@ func (t *demoTour) benchCommand() string {
 	return strings.Join(command, " ")
 }
 
-// try runs a command of qosproxy and shows it with its output.
+// try runs a command of qosproxy and prints it with its output.
 func (t *demoTour) try(ctx context.Context, args ...string) error {
 	fmt.Fprintf(t.out, "\n$ qosproxy %s\n", strings.Join(args, " "))
 	cmd := exec.CommandContext(ctx, t.binary, args...)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheTourWaitsForNodesToGetWarm is of nodes that are slow and late now and then, as
-// those that have just booted.
+// TestTheTourWaitsForNodesToGetWarm uses nodes that are slow and fail now and then, as after a
+// boot.
 func TestTheTourWaitsForNodesToGetWarm(t *testing.T) {
 	late := errors.New("late")
 	always := func(int) bool { return true }
@@ -51,7 +51,7 @@ func TestTheTourWaitsForNodesToGetWarm(t *testing.T) {
 	}
 }
 
-// TestTheTourShowsCommandsWithTheirOutput is of a program that prints its arguments.
+// TestTheTourShowsCommandsWithTheirOutput uses a program that prints its arguments.
 func TestTheTourShowsCommandsWithTheirOutput(t *testing.T) {
 	echo, err := exec.LookPath("echo")
 	require.NoError(t, err)

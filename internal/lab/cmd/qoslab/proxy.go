@@ -10,10 +10,10 @@ import (
 	"github.com/qosproxy/qosproxy/internal/command"
 )
 
-// proxyName is the file name of the product.
+// proxyName is the file name of the product's binary.
 const proxyName = "qosproxy"
 
-// proxyFlag adds --proxy, the binary that is demonstrated or measured.
+// proxyFlag adds --proxy, which names the binary that is demonstrated or measured.
 func proxyFlag(flags *pflag.FlagSet, file *string) {
 	flags.StringVar(file, "proxy", "", "the binary qosproxy (default: the one beside this program, otherwise the first in PATH)")
 }
