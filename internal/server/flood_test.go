@@ -482,7 +482,7 @@ type paced struct {
 	received chan struct{}
 }
 
-func (p paced) Stream(ctx context.Context, req *lookup.Request, emit func(int, partition.Result) error) (lookup.Stats, error) {
+func (p paced) Stream(_ context.Context, req *lookup.Request, emit func(int, partition.Result) error) (lookup.Stats, error) {
 	for i := range req.Keys {
 		if 0 < i && i < len(req.Keys)-2 {
 			<-p.received
