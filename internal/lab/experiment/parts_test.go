@@ -15,10 +15,10 @@ import (
 
 func TestOnlyTheConditionsThatAreWantedAreMeasured(t *testing.T) {
 	for only, want := range map[string][]string{
-		"16 callers":     {many, atOwners, manyHeld},
+		"16 callers":     {many, atOwners, fewApart},
 		"columns":        {twoColumns},
 		"^LOCAL_ONE, 4 ": {few},
-		"":               {few, many, atOwners, atQuorum, steady, alone, clustered, twoColumns, primaryKey, climbing, manyHeld, idle},
+		"":               {few, many, atOwners, atQuorum, steady, alone, clustered, twoColumns, primaryKey, climbing, fewApart, idle},
 	} {
 		lab := &Lab{Only: regexp.MustCompile(only)}
 		got, err := lab.wanted(targetingParts)
@@ -64,6 +64,8 @@ func TestTargetingIsJudgedByWhatWasMeasured(t *testing.T) {
 		flatRun(bench.ProxyGRPC, clustered, 1), flatRun(bench.ProxyGRPC, twoColumns, 1), flatRun(bench.ProxyGRPC, climbing, 1),
 		flatRun(bench.ProxyGRPC, clusteredAtRate, 1), flatRun(bench.ProxyGRPC, twoColumnsAtRate, 1), flatRun(bench.ProxyGRPC, primaryKeyAtRate, 1),
 		flatRun(bench.ProxyGRPC, manyAtRate, 1), flatRun(bench.ProxyGRPC, atOwnersAtRate, 1),
+		flatRun(bench.ProxyGRPC, fewApart, 1), flatRun(bench.ProxyGRPC, manyApart, 1), flatRun(bench.ProxyGRPC, atOwnersApart, 1),
+		flatRun(bench.ProxyGRPC, climbingApart, 1), flatRun(byOwners, climbingApart, 1),
 	}
 	others := func(v float64) []report.Run {
 		return []report.Run{
@@ -73,6 +75,8 @@ func TestTargetingIsJudgedByWhatWasMeasured(t *testing.T) {
 			flatRun(bench.InUnpaged, climbing, 1/v), flatRun(bench.In, climbing, 1/v),
 			flatRun(bench.Cover, clusteredAtRate, v), flatRun(bench.Cover, twoColumnsAtRate, v), flatRun(partitioned, primaryKeyAtRate, v),
 			flatRun(bench.Cover, manyAtRate, v), flatRun(reference, atOwnersAtRate, v),
+			flatRun(bench.Cover, fewApart, v), flatRun(bench.InUnpaged, fewApart, v), flatRun(bench.Cover, manyApart, v),
+			flatRun(reference, atOwnersApart, v), flatRun(bench.InUnpaged, climbingApart, 1/v),
 		}
 	}
 	judged := func(runs []report.Run) (held, missed []string) {
@@ -88,7 +92,7 @@ func TestTargetingIsJudgedByWhatWasMeasured(t *testing.T) {
 		return held, missed
 	}
 	held, missed := judged(slices.Concat(proxies, others(10)))
-	assert.Len(t, held, 23)
+	assert.Len(t, held, 30)
 	assert.Len(t, missed, 3, "the proxy's own CPU is as before")
 	for _, claim := range missed {
 		assert.True(t, strings.HasPrefix(claim, "CPU of the proxy"), claim)

@@ -76,12 +76,12 @@ func measureQuorum(ctx context.Context, lab *Lab, r *report.Report) error {
 }
 
 // conditions returns the conditions of the case: one or, with all, also a fixed rate, more callers,
-// and nodes with too little CPU.
+// and nodes that share one CPU.
 func (q quorumCase) conditions() []string {
 	if !q.all {
 		return []string{q.condition}
 	}
-	return []string{q.condition, q.atRate(), q.many(), q.held()}
+	return []string{q.condition, q.atRate(), q.many(), q.apart()}
 }
 
 // atRate returns the condition with an open loop for all contenders. The rate is what unpaged IN
@@ -91,8 +91,8 @@ func (q quorumCase) atRate() string { return q.condition + ", 60 lookups/s" }
 // many returns the condition in which hosts are busy.
 func (q quorumCase) many() string { return q.condition + ", 16 callers" }
 
-// held returns the condition in which each node is limited to a share of one CPU.
-func (q quorumCase) held() string { return q.condition + ", nodes held, 16 callers" }
+// apart returns the condition in which the nodes share one CPU, and the proxy has the others.
+func (q quorumCase) apart() string { return q.condition + ", nodes on one CPU, 16 callers" }
 
 func (q quorumCase) measure(ctx context.Context, lab *Lab, r *report.Report, outcomes *report.Table) error {
 	layout := sixNodes(16)
@@ -128,9 +128,9 @@ func (q quorumCase) measure(ctx context.Context, lab *Lab, r *report.Report, out
 				at(q.atRate(), bench.Load{Rate: 60}, bench.InUnpaged),
 				at(q.many(), sixteenCallers, bench.InUnpaged, bench.ProxyGRPC))
 		}
-		if q.all && lab.wants(q.held()) {
-			err = errors.Join(err, lab.whileHeld(ctx, s, of("", bench.InUnpaged, bench.ProxyGRPC), func() error {
-				return at(q.held(), sixteenCallers, bench.InUnpaged, bench.ProxyGRPC)
+		if q.all && lab.wants(q.apart()) {
+			err = errors.Join(err, lab.whileApart(ctx, s, of("", bench.InUnpaged, bench.ProxyGRPC), func() error {
+				return at(q.apart(), sixteenCallers, bench.InUnpaged, bench.ProxyGRPC)
 			}))
 		}
 		return errors.Join(err, q.outcomes(ctx, proxy, outcomes))
@@ -198,7 +198,7 @@ func judgeQuorum(r *report.Report) {
 		}
 		if q.all {
 			cpu(q.condition, 1.0/10, bench.Single)
-			for _, condition := range []string{q.condition, q.many(), q.held()} {
+			for _, condition := range []string{q.condition, q.many(), q.apart()} {
 				atLeast(r, "lookups per second, replicas / in-unpaged, "+condition, 2.5,
 					find(r, byReplicas, condition), report.Rate, find(r, bench.InUnpaged, condition), report.Rate)
 			}

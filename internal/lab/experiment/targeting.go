@@ -62,15 +62,13 @@ const (
 	twoColumnsAtRate = "key of two columns, 120 lookups/s"
 	primaryKeyAtRate = "full primary keys, 120 lookups/s"
 
-	// The same, but the nodes have too little CPU and the proxy has enough, as on a host of its own.
-	manyHeld     = "nodes held, LOCAL_ONE, 16 callers"
-	atOwnersHeld = "nodes held, NODE_LOCAL, 16 callers"
-	climbingHeld = "nodes held, capacity"
+	// The same where all nodes share one CPU, and the proxy and the load generator have the others,
+	// as they have on hosts of their own.
+	fewApart      = "nodes on one CPU, LOCAL_ONE, 4 callers"
+	manyApart     = "nodes on one CPU, LOCAL_ONE, 16 callers"
+	atOwnersApart = "nodes on one CPU, NODE_LOCAL, 16 callers"
+	climbingApart = "nodes on one CPU, capacity"
 )
-
-// held is the share of one CPU that each node gets under these conditions. On two CPUs it leaves
-// proxy and load generator what they need: with 0.2 all together took 1.8.
-const held = 0.15
 
 // Names of contenders that differ from others of the same target and condition.
 const (
@@ -98,7 +96,7 @@ var targetingParts = []part{
 	{[]string{twoColumns, twoColumnsAtRate}, targetingTable("accounts", twoColumns, twoColumnsAtRate)},
 	{[]string{primaryKey, primaryKeyAtRate}, targetingRows},
 	{[]string{climbing}, targetingCapacity},
-	{[]string{manyHeld, atOwnersHeld, climbingHeld}, targetingHeld},
+	{[]string{fewApart, manyApart, atOwnersApart, climbingApart}, targetingApart},
 	{[]string{idle}, func(ctx context.Context, _ *Lab, s *Site, r *report.Report) error { return s.footprint(ctx, r) }},
 }
 
@@ -360,8 +358,8 @@ func (lab *Lab) climb(ctx context.Context, r *report.Report, contenders []bench.
 	return lab.run(ctx, r, c, contenders...)
 }
 
-// targetingHeld measures nodes with too little CPU.
-func targetingHeld(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
+// targetingApart measures nodes that share no CPU with the proxy.
+func targetingApart(ctx context.Context, lab *Lab, s *Site, r *report.Report) error {
 	local, err := s.atOwners(ctx, r)
 	if err != nil {
 		return err
@@ -370,36 +368,28 @@ func targetingHeld(ctx context.Context, lab *Lab, s *Site, r *report.Report) err
 	if err != nil {
 		return err
 	}
-	return lab.whileHeld(ctx, s, append(one(""), local("")[1:]...), func() error {
+	return lab.whileApart(ctx, s, append(one(""), local("")[1:]...), func() error {
 		return errors.Join(
-			lab.runCounting(ctx, s, r, lab.comparison(sixteenCallers), one(manyHeld)...),
-			lab.runCounting(ctx, s, r, lab.comparison(sixteenCallers), local(atOwnersHeld)...),
-			lab.climb(ctx, r, append(one(climbingHeld)[:3], named(byOwners, local(climbingHeld)[2:3])...)))
+			lab.runCounting(ctx, s, r, lab.comparison(fourCallers), one(fewApart)[:3]...),
+			lab.runCounting(ctx, s, r, lab.comparison(sixteenCallers), one(manyApart)...),
+			lab.runCounting(ctx, s, r, lab.comparison(sixteenCallers), local(atOwnersApart)...),
+			lab.climb(ctx, r, append(one(climbingApart)[:3], named(byOwners, local(climbingApart)[2:3])...)))
 	})
 }
 
-// whileHeld calls measure while each node is limited to a share of one CPU. Before, it warms the
-// nodes with the contenders and without a limit.
-func (lab *Lab) whileHeld(ctx context.Context, s *Site, contenders []bench.Contender, measure func() error) (err error) {
+// whileApart calls measure while the nodes share one CPU, and the proxies started so far have the
+// others. Before, it warms the nodes with the contenders on all CPUs.
+func (lab *Lab) whileApart(ctx context.Context, s *Site, contenders []bench.Contender, measure func() error) (err error) {
 	warm := lab.comparison(sixteenCallers)
 	warm.Rounds = 1
 	if _, err := bench.Compare(ctx, contenders, warm); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.hold(0)) }()
-	if err := s.hold(held); err != nil {
+	defer func() { err = errors.Join(err, s.Apart(false)) }()
+	if err := s.Apart(true); err != nil {
 		return err
 	}
 	return measure()
-}
-
-// hold limits every node to a share of one CPU; 0 lifts the limit.
-func (s *Site) hold(share float64) error {
-	var errs []error
-	for _, n := range s.Cluster.Nodes() {
-		errs = append(errs, n.LimitCPU(share))
-	}
-	return errors.Join(errs...)
 }
 
 // footprint measures an idle proxy: the time until it is ready, and its memory. It measures once
@@ -446,11 +436,13 @@ func judgeTargeting(r *report.Report) {
 	clusterCPU(r, "proxy-grpc / in-unpaged, 4 callers", 0.45, bench.InUnpaged, few)
 	clusterCPU(r, "proxy-grpc / in, 4 callers", 1.0/5, bench.In, few)
 	clusterCPU(r, "proxy-grpc / single, 4 callers", 1.0/4, bench.Single, few)
-	for _, condition := range []string{many, manyAtRate, manyHeld} {
+	clusterCPU(r, "proxy-grpc / cover, "+fewApart, 1.1, bench.Cover, fewApart)
+	clusterCPU(r, "proxy-grpc / in-unpaged, "+fewApart, 0.45, bench.InUnpaged, fewApart)
+	for _, condition := range []string{many, manyAtRate, manyApart} {
 		clusterCPU(r, "proxy-grpc / cover, "+condition, 0.95, bench.Cover, condition)
 		atMost(r, "p99, proxy-grpc / cover, "+condition, 1, find(r, bench.ProxyGRPC, condition), report.P99, find(r, bench.Cover, condition), report.P99)
 	}
-	for _, condition := range []string{atOwners, atOwnersAtRate, atOwnersHeld} {
+	for _, condition := range []string{atOwners, atOwnersAtRate, atOwnersApart} {
 		clusterCPU(r, "proxy-grpc / in-unpaged at LOCAL_ONE, "+condition, 1.0/4, reference, condition)
 	}
 	for _, condition := range []string{clustered, clusteredAtRate} {
@@ -469,8 +461,8 @@ func judgeTargeting(r *report.Report) {
 	}
 	capacity(climbing, bench.ProxyGRPC, 1.5, bench.InUnpaged)
 	capacity(climbing, bench.ProxyGRPC, 4, bench.In)
-	capacity(climbingHeld, bench.ProxyGRPC, 1.5, bench.InUnpaged)
-	capacity(climbingHeld, byOwners, 4, bench.InUnpaged)
+	capacity(climbingApart, bench.ProxyGRPC, 1.5, bench.InUnpaged)
+	capacity(climbingApart, byOwners, 4, bench.InUnpaged)
 	within(r, "CPU of the proxy per lookup, gRPC with typed values, 4 callers", 0.45, find(r, bench.ProxyGRPC, few), report.ProxyCPU)
 	within(r, "CPU of the proxy per lookup, gRPC with CQL cells, 4 callers", 0.35, find(r, bench.ProxyGRPCCQL, few), report.ProxyCPU)
 	within(r, "CPU of the proxy per lookup, HTTP, 4 callers", 0.5, find(r, bench.ProxyHTTP, few), report.ProxyCPU)
