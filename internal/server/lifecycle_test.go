@@ -41,9 +41,9 @@ func start(t *testing.T, cfg Config, deps Deps) *Server {
 	return s
 }
 
-func dial(t *testing.T, target string) *grpc.ClientConn {
+func dial(t *testing.T, target string, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(target, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
