@@ -149,9 +149,9 @@ func (a *arena) possible() float64 {
 	return got.inTime / got.seconds
 }
 
-// overloads are the loads of the proxy relative to the possible load. More is too much for the one
-// CPU that is left for asking, answering and refusing: with a factor of 2.5, 1,680 to 2,120 lookups
-// a second, 87 % of the possible was in time, over three tries, and admitted lookups waited for it.
+// overloads are the loads of the proxy relative to the possible load. With a factor of 2.5, 1,680 to
+// 2,120 lookups a second, 87 % of the possible was in time, over three tries. The load generator and
+// the proxy share one CPU, which has little left beside the possible load.
 var overloads = []float64{2, 1.5}
 
 // goodput returns the name of the figure for an overload.
