@@ -139,7 +139,7 @@ var priorities = scenario{
 		a.busiest()
 		lift := a.onOneCPU()
 		defer lift()
-		possible := a.possible()
+		possible := a.possible().goodput()
 		a.crowded(o, s, span(15*time.Second), map[*subject]float64{a.as(s, high, measuredKeys): possible / 5}, a.as(s, low, crowdKeys), crowding*possible)
 		lift()
 		o.figure(Sum, "refused of batch", a.sum(s, "qosproxy_admission_shed_total", "priority", "batch"), "")
@@ -164,7 +164,7 @@ var greedyClient = scenario{
 		a.busiest()
 		lift := a.onOneCPU()
 		defer lift()
-		possible := a.possible()
+		possible := a.possible().goodput()
 		polite := map[*subject]float64{}
 		for i := range clients {
 			if i > 0 {
