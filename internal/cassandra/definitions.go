@@ -49,6 +49,7 @@ func (d definitions) schema() *schema.Schema {
 			name := [2]string{text(r["keyspace_name"]), text(r[list.name])}
 			if t, ok := newTable(name, text(r["id"]), visible(r, columns[name])); ok {
 				t.View, t.NoSpeculation = list.view, noSpeculation(text(r["speculative_retry"]))
+				t.NoReadRepair = strings.EqualFold(text(r["read_repair"]), "NONE")
 				tables = append(tables, t)
 			}
 		}

@@ -265,21 +265,21 @@ type senderFunc func(context.Context, statement) rows
 
 func (f senderFunc) send(ctx context.Context, s statement) rows { return f(ctx, s) }
 
-func TestViewsAndSpeculationAreInTheSchema(t *testing.T) {
+func TestViewsSpeculationAndReadRepairAreInTheSchema(t *testing.T) {
 	columns := func(table string) row {
 		return row{"keyspace_name": "ks", "table_name": table, "column_name": "id", "kind": "partition_key", "position": 0, "type": "text"}
 	}
 	s := definitions{
 		tables: []row{
-			{"keyspace_name": "ks", "table_name": "t", "id": "1", "speculative_retry": "99p"},
-			{"keyspace_name": "ks", "table_name": "never", "id": "2", "speculative_retry": "NEVER"},
+			{"keyspace_name": "ks", "table_name": "t", "id": "1", "speculative_retry": "99p", "read_repair": "BLOCKING"},
+			{"keyspace_name": "ks", "table_name": "never", "id": "2", "speculative_retry": "NEVER", "read_repair": "NONE"},
 		},
 		views:   []row{{"keyspace_name": "ks", "view_name": "v", "id": "3", "speculative_retry": "NONE"}},
 		columns: []row{columns("t"), columns("never"), columns("v")},
 	}.schema()
-	for name, want := range map[string][2]bool{"t": {false, false}, "never": {false, true}, "v": {true, true}} {
+	for name, want := range map[string][3]bool{"t": {false, false, false}, "never": {false, true, true}, "v": {true, true, false}} {
 		table, ok := s.Table("ks", name)
 		require.True(t, ok, name)
-		assert.Equal(t, want, [2]bool{table.View, table.NoSpeculation}, name)
+		assert.Equal(t, want, [3]bool{table.View, table.NoSpeculation, table.NoReadRepair}, name)
 	}
 }

@@ -101,7 +101,7 @@ func (n node) readDefinitions(ctx context.Context) (definitions, error) {
 		cql  string
 	}{
 		{&d.keyspaces, "SELECT keyspace_name, replication FROM system_schema.keyspaces"},
-		{&d.tables, "SELECT keyspace_name, table_name, id, flags, speculative_retry FROM system_schema.tables"},
+		{&d.tables, "SELECT keyspace_name, table_name, id, flags, speculative_retry, read_repair FROM system_schema.tables"},
 		{&d.views, "SELECT keyspace_name, view_name, id, speculative_retry FROM system_schema.views"},
 		{&d.columns, "SELECT keyspace_name, table_name, column_name, kind, position, clustering_order, type FROM system_schema.columns"},
 		{&d.types, "SELECT keyspace_name, type_name, field_names, field_types FROM system_schema.types"},

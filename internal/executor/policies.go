@@ -22,8 +22,9 @@ type policies struct {
 	mayHedge func(r *run, a *attempt, groups []planner.Group, stressed bool, now int64) NotHedged
 	// mayRetry says how many of some keys fail-over may ask again.
 	mayRetry func(t *TableState, keys int, reason Reason) int
-	// compare combines the answers of the replicas of a key.
-	compare func(answers []partition.Result, columns []schema.Column) (partition.Result, quorum.Outcome)
+	// compare combines the answers of the replicas of a key; reconcile does so for a table whose
+	// coordinators repair nothing.
+	compare, reconcile func(answers []partition.Result, columns []schema.Column) (partition.Result, quorum.Outcome)
 	// abandon is told of an attempt all of whose keys others have answered.
 	abandon func(a *attempt)
 
@@ -64,6 +65,7 @@ func defaultPolicies() policies {
 		mayHedge:  (*run).hedgeDenied,
 		mayRetry:  (*TableState).withdrawRetries,
 		compare:   quorum.Compare,
+		reconcile: quorum.Reconcile,
 		abandon:   func(a *attempt) { a.cancel(ErrAnswered) },
 		// Four hedge delays: a host under load answers something in that time.
 		stallAfter:        60 * time.Millisecond,

@@ -133,8 +133,12 @@ func (r *run) answer(k int32, res partition.Result) {
 	if ks.got++; ks.got < ks.need && res.Status != partition.TooLarge {
 		return
 	}
-	res, outcome := r.executor.policies.compare(r.answers[k], r.req.Query.Columns)
-	if outcome != quorum.Matched {
+	compare := r.executor.policies.compare
+	if r.req.Query.Table.NoReadRepair {
+		compare = r.executor.policies.reconcile
+	}
+	res, outcome := compare(r.answers[k], r.req.Query.Columns)
+	if !outcome.Answered() {
 		r.reread(k, outcome)
 		return
 	}

@@ -39,7 +39,7 @@ func (c *quorumCounts) add(outcome quorum.Outcome, keys int) {
 	}
 	again, wasted := 1.0, 1.0
 	switch outcome {
-	case quorum.Matched:
+	case quorum.Matched, quorum.Reconciled:
 		again, wasted = 0, 0
 	case quorum.Mismatched:
 		wasted = differs

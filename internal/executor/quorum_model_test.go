@@ -32,6 +32,15 @@ var quorumTable = schema.NewTable("ks", "t", "id", []schema.Column{
 
 const cells = 2
 
+// unrepaired makes the table of a request one with read_repair NONE.
+func unrepaired(_ *bench, req *Request) {
+	table := *req.Query.Table
+	table.NoReadRepair = true
+	query, own := *req.Query, *req.Quorum.Query
+	query.Table, own.Table = &table, &table
+	req.Query, req.Quorum = &query, &Quorum{Query: &own, Hosts: req.Quorum.Hosts}
+}
+
 // quorumRequest returns a request whose keys are read by a quorum of their replicas.
 func (b *bench) quorumRequest(keys int) *Request {
 	req := b.request(keys)
@@ -123,7 +132,7 @@ func (m *replicas) Read(ctx context.Context, q *SubQuery) ([]partition.Result, e
 			out[i] = m.host(q.Host.ID)[string(k.Routing())].result(k, true)
 			continue
 		}
-		out[i] = m.coordinate(q.Host.ID, k).result(k, false)
+		out[i] = m.coordinate(q.Host.ID, k, !q.Table.NoReadRepair).result(k, false)
 	}
 	return out, nil
 }
@@ -139,8 +148,8 @@ func (m *replicas) pause(ctx context.Context, host string, settled func()) bool 
 }
 
 // coordinate reads as a coordinator does at LOCAL_QUORUM: it merges what a quorum has, and
-// repairs these replicas before it answers.
-func (m *replicas) coordinate(host string, k partition.Key) stored {
+// may repair these replicas before it answers.
+func (m *replicas) coordinate(host string, k partition.Key, repair bool) stored {
 	all := m.of(k)
 	m.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	if i := slices.Index(all, host); i > 0 && m.rng.IntN(2) == 0 {
@@ -150,8 +159,10 @@ func (m *replicas) coordinate(host string, k partition.Key) stored {
 	for _, h := range all[:m.need] {
 		merged.apply(m.host(h)[string(k.Routing())])
 	}
-	for _, h := range all[:m.need] {
-		m.host(h)[string(k.Routing())] = merged
+	if repair {
+		for _, h := range all[:m.need] {
+			m.host(h)[string(k.Routing())] = merged
+		}
 	}
 	return merged
 }
@@ -302,7 +313,7 @@ func model(t *testing.T, hosts, rf int, seed uint64, with func(*bench, *Request)
 	}
 	require.Greater(t, reads, 1000)
 	of := b.state().QuorumReads()
-	return stale, backwards, float64(of["matched"]) / (float64(reads) / cells)
+	return stale, backwards, float64(of["matched"]+of["reconciled"]) / (float64(reads) / cells)
 }
 
 // writer writes to one key, one write after the other. A write may reach each replica at
@@ -372,13 +383,22 @@ func TestReadsByReplicasAreThoseOfAQuorum(t *testing.T) {
 		hosts, rf int
 		with      func(*bench, *Request)
 		// stale is set if there must be reads that miss acknowledged writes. Otherwise
-		// there must be none, and none that goes back.
+		// there must be none, and none that goes back unless nothing is repaired.
 		stale bool
 	}{
-		"three replicas on three hosts": {3, 3, safe, false},
-		"three replicas on six hosts":   {6, 3, safe, false},
-		"five replicas":                 {6, 5, safe, false},
-		"two replicas":                  {4, 2, safe, false},
+		"three replicas on three hosts":       {3, 3, safe, false},
+		"three replicas on six hosts":         {6, 3, safe, false},
+		"five replicas":                       {6, 5, safe, false},
+		"two replicas":                        {4, 2, safe, false},
+		"three replicas, nothing is repaired": {3, 3, unrepaired, false},
+		"five replicas, nothing is repaired":  {6, 5, unrepaired, false},
+		"control: any version counts as newest": {3, 3, func(b *bench, req *Request) {
+			unrepaired(b, req)
+			b.policies.reconcile = func(a []partition.Result, columns []schema.Column) (partition.Result, quorum.Outcome) {
+				_, outcome := quorum.Reconcile(a, columns)
+				return values(a[0], columns), outcome
+			}
+		}, true},
 		"control: not compared": {3, 3, func(b *bench, _ *Request) {
 			b.policies.compare = func(a []partition.Result, columns []schema.Column) (partition.Result, quorum.Outcome) {
 				return values(a[0], columns), quorum.Matched
@@ -392,6 +412,7 @@ func TestReadsByReplicasAreThoseOfAQuorum(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stale, backwards, seeds int
+			repaired := true
 			least := 1.0
 			most := 2
 			switch {
@@ -405,7 +426,10 @@ func TestReadsByReplicasAreThoseOfAQuorum(t *testing.T) {
 					break
 				}
 				synctest.Test(t, func(t *testing.T) {
-					s, back, matched := model(t, c.hosts, c.rf, seed, c.with)
+					s, back, matched := model(t, c.hosts, c.rf, seed, func(b *bench, req *Request) {
+						c.with(b, req)
+						repaired = !req.Query.Table.NoReadRepair
+					})
 					stale, backwards, seeds = stale+s, backwards+back, seeds+1
 					least = min(least, matched)
 				})
@@ -415,7 +439,7 @@ func TestReadsByReplicasAreThoseOfAQuorum(t *testing.T) {
 				assert.Positive(t, stale)
 			} else {
 				assert.Zero(t, stale, "reads miss acknowledged writes")
-				assert.Zero(t, backwards, "reads go back")
+				assert.True(t, backwards == 0 || !repaired, "%d reads go back", backwards)
 			}
 			assert.Greater(t, least, 0.02)
 		})
@@ -707,7 +731,7 @@ func TestReplicasAreNotAskedWhileThatDoesNotPay(t *testing.T) {
 
 // A key that differs costs three times as much as one that is absent.
 func TestAFewKeysThatDifferDoNotPay(t *testing.T) {
-	for outcome, pays := range map[quorum.Outcome]bool{quorum.Mismatched: false, quorum.Absent: true} {
+	for outcome, pays := range map[quorum.Outcome]bool{quorum.Mismatched: false, quorum.Absent: true, quorum.Reconciled: true} {
 		s := new(TableState)
 		s.tableMemory = new(tableMemory)
 		for i := range 5 * rereadMemory {
@@ -717,7 +741,11 @@ func TestAFewKeysThatDifferDoNotPay(t *testing.T) {
 				s.quorum.add(quorum.Matched, 1)
 			}
 		}
-		assert.InDelta(t, 0.2, s.QuorumAgain(), 0.01)
+		again := 0.2
+		if outcome == quorum.Reconciled {
+			again = 0
+		}
+		assert.InDelta(t, again, s.QuorumAgain(), 0.01)
 		assert.Equal(t, pays, s.QuorumPays(), outcome)
 	}
 }

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 
 	"github.com/qosproxy/qosproxy/internal/partition"
@@ -22,15 +23,10 @@ const expirySlack = 1
 //	7   Kettle  1717000000000000  null         → 7  Kettle
 func Compare(answers []partition.Result, columns []schema.Column) (partition.Result, Outcome) {
 	first := answers[0]
-	for _, a := range answers {
-		if a.Status == partition.TooLarge {
-			return partition.Result{}, Size
-		}
+	if outcome := alike(answers); outcome != Matched {
+		return partition.Result{}, outcome
 	}
 	for _, a := range answers[1:] {
-		if a.Status != first.Status || len(a.Rows) != len(first.Rows) {
-			return partition.Result{}, Mismatched
-		}
 		for i := range a.Rows {
 			if !same(a.Rows[i], first.Rows[i], len(columns)) {
 				return partition.Result{}, Mismatched
@@ -41,9 +37,8 @@ func Compare(answers []partition.Result, columns []schema.Column) (partition.Res
 		return partition.Result{}, Absent
 	}
 	out := partition.Result{Status: partition.Found, Rows: make([]partition.Row, len(first.Rows))}
-	versions := 2 * len(partition.Versioned(columns))
 	for i, row := range first.Rows {
-		if len(row) != len(columns)+versions {
+		if len(row) != width(columns) {
 			return partition.Result{}, Mismatched
 		}
 		out.Rows[i] = row[:len(columns):len(columns)]
@@ -62,6 +57,104 @@ func Compare(answers []partition.Result, columns []schema.Column) (partition.Res
 	return out, Matched
 }
 
+// Reconcile is Compare for tables with read_repair NONE. The answer has the newest version of
+// each cell, and the outcome is Reconciled, if all replicas asked have the cell. What all of
+// them lack is not there. DESIGN.md has the reason.
+func Reconcile(answers []partition.Result, columns []schema.Column) (partition.Result, Outcome) {
+	first := answers[0]
+	outcome := alike(answers)
+	switch {
+	case outcome != Matched:
+		return partition.Result{}, outcome
+	case first.Status == partition.NotFound:
+		return partition.Result{Status: partition.NotFound}, Matched
+	case first.Status != partition.Found:
+		return partition.Result{}, Absent
+	}
+	out := partition.Result{Status: partition.Found, Rows: make([]partition.Row, len(first.Rows))}
+	for i := range first.Rows {
+		row := make(partition.Row, len(columns))
+		exists := false
+		at := len(columns) // of the write time of the next regular column
+		for c, column := range columns {
+			newest := version{value: first.Rows[i][c]}
+			if column.Kind == schema.Regular {
+				var how Outcome
+				if newest, how = reconcile(answers, i, c, at, width(columns)); how == Mismatched {
+					return partition.Result{}, Mismatched
+				} else if how == Reconciled {
+					outcome = Reconciled
+				}
+				exists = exists || newest.value != nil
+				at += 2
+			}
+			row[c] = newest.value
+			out.Bytes += len(newest.value)
+		}
+		if !exists { // a row whose values are null exists by its marker or by other columns
+			return partition.Result{}, Absent
+		}
+		out.Rows[i] = row
+	}
+	return out, outcome
+}
+
+// version is a version of a cell: its value, write time and TTL. All are nil if the replica
+// does not have the cell.
+type version struct{ value, written, life []byte }
+
+// reconcile returns the newest version of a cell, and whether the versions are equal (Matched),
+// one is newer (Reconciled) or write times do not tell (Mismatched).
+func reconcile(answers []partition.Result, row, column, at, width int) (newest version, outcome Outcome) {
+	outcome = Matched
+	for i, a := range answers {
+		cells := a.Rows[row]
+		if len(cells) != width {
+			return version{}, Mismatched
+		}
+		v := version{cells[column], cells[at], cells[at+1]}
+		if (v.value == nil) != (v.written == nil) || v.written != nil && len(v.written) != 8 {
+			return version{}, Mismatched
+		}
+		switch {
+		case i == 0:
+			newest = v
+		case (v.value == nil) != (newest.value == nil):
+			return version{}, Mismatched // a deletion may be newer than the value
+		case v.value == nil:
+		default:
+			switch cmp.Compare(int64(binary.BigEndian.Uint64(v.written)), int64(binary.BigEndian.Uint64(newest.written))) {
+			case 0:
+				if !bytes.Equal(v.value, newest.value) || !equalLives(v.life, newest.life) {
+					return version{}, Mismatched
+				}
+			case 1:
+				newest, outcome = v, Reconciled
+			default:
+				outcome = Reconciled
+			}
+		}
+	}
+	return newest, outcome
+}
+
+// alike returns Matched if the answers have equal statuses and numbers of rows.
+func alike(answers []partition.Result) Outcome {
+	outcome := Matched
+	for _, a := range answers {
+		switch {
+		case a.Status == partition.TooLarge:
+			return Size
+		case a.Status != answers[0].Status || len(a.Rows) != len(answers[0].Rows):
+			outcome = Mismatched
+		}
+	}
+	return outcome
+}
+
+// width returns how many cells a row has at partition.OwnData.
+func width(columns []schema.Column) int { return len(columns) + 2*len(partition.Versioned(columns)) }
+
 // same reports whether two rows have equal values, which are their first cells, equal write
 // times, and TTLs that end together.
 func same(a, b partition.Row, values int) bool {
@@ -69,7 +162,7 @@ func same(a, b partition.Row, values int) bool {
 		return false
 	}
 	for i := range a {
-		if expiry := i >= values && (i-values)%2 == 1; expiry && together(a[i], b[i]) {
+		if life := i >= values && (i-values)%2 == 1; life && equalLives(a[i], b[i]) {
 			continue
 		}
 		if (a[i] == nil) != (b[i] == nil) || !bytes.Equal(a[i], b[i]) {
@@ -79,8 +172,12 @@ func same(a, b partition.Row, values int) bool {
 	return true
 }
 
-// together reports whether two cells with these TTLs, in seconds, expire together.
-func together(a, b []byte) bool {
+// equalLives reports whether two cells with these TTLs, in seconds, live for ever or expire
+// together.
+func equalLives(a, b []byte) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
 	if len(a) != 4 || len(b) != 4 {
 		return false
 	}

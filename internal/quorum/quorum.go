@@ -13,14 +13,17 @@ import (
 // Outcome is how a key was read in a table whose quorum reads go to the replicas.
 type Outcome uint8
 
-// The outcomes. The key is answered by the replicas when it is Matched, and read through a
-// coordinator otherwise.
+// The outcomes. The key is answered by the replicas when it is Matched or Reconciled, and read
+// through a coordinator otherwise.
 const (
 	// None is the outcome of a key that was not to be read by its replicas, or has no outcome
 	// yet.
 	None Outcome = iota
 	// Matched means that a quorum of replicas gave the same answer.
 	Matched
+	// Reconciled means that the answers differ and the newest version of each cell is the answer,
+	// since the table has read_repair NONE.
+	Reconciled
 	// Mismatched means that the answers differ, in a cell or in when it was written.
 	Mismatched
 	// Absent means that the answers agree that a row or a cell is not there. One replica may
@@ -42,17 +45,20 @@ const (
 	Share
 )
 
-var names = [...]string{"", "matched", "mismatched", "fallback_absent", "fallback_size", "fallback_columns", "fallback_ring",
+var names = [...]string{"", "matched", "reconciled", "mismatched", "fallback_absent", "fallback_size", "fallback_columns", "fallback_ring",
 	"fallback_refused", "fallback_replicas", "fallback_share"}
 
 // Outcomes lists every outcome but None, in the order of their values.
-var Outcomes = []Outcome{Matched, Mismatched, Absent, Size, Columns, Ring, Refused, Replicas, Share}
+var Outcomes = []Outcome{Matched, Reconciled, Mismatched, Absent, Size, Columns, Ring, Refused, Replicas, Share}
 
 // String returns the outcome as in metric labels and explanations; empty for None.
 func (o Outcome) String() string { return names[o] }
 
 // Asked reports whether replicas were asked for the key.
 func (o Outcome) Asked() bool { return Matched <= o && o <= Size }
+
+// Answered reports whether the replicas have answered the key.
+func (o Outcome) Answered() bool { return o == Matched || o == Reconciled }
 
 // Of returns the size of a quorum of so many replicas.
 func Of(replicas int) int { return replicas/2 + 1 }

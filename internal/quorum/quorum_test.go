@@ -79,6 +79,65 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+func TestReconcile(t *testing.T) {
+	key, kettle, red, blue := []byte("7"), []byte("Kettle"), []byte("red"), []byte("blue")
+	// at is a row whose second value was written at a time.
+	at := func(colour []byte, written int64, life []byte) partition.Result {
+		return found(key, kettle, colour, long(1), nil, long(written), life)
+	}
+	missing := partition.Result{Status: partition.NotFound}
+	lacks := found(key, kettle, nil, long(1), nil, nil, nil)
+	empty := found(key, nil, nil, nil, nil, nil, nil)
+	failed := partition.Result{Status: partition.Failed, Err: errors.New("failed")}
+	large := partition.Result{Status: partition.TooLarge, Err: errors.New("large")}
+	for what, c := range map[string]struct {
+		answers []partition.Result
+		want    quorum.Outcome
+		note    []byte // of the answer, if there is one
+	}{
+		"equal answers":                         {[]partition.Result{at(red, 2, nil), at(red, 2, nil)}, quorum.Matched, red},
+		"the second is newer":                   {[]partition.Result{at(red, 2, nil), at(blue, 3, nil)}, quorum.Reconciled, blue},
+		"the first is newer":                    {[]partition.Result{at(red, 4, nil), at(blue, 3, nil)}, quorum.Reconciled, red},
+		"the second of three is newer":          {[]partition.Result{at(red, 2, nil), at(blue, 3, nil), at(red, 2, nil)}, quorum.Reconciled, blue},
+		"written before 1970":                   {[]partition.Result{at(red, -5, nil), at(blue, -6, nil)}, quorum.Reconciled, red},
+		"the same value written later":          {[]partition.Result{at(red, 2, nil), at(red, 3, nil)}, quorum.Reconciled, red},
+		"the newer one expires":                 {[]partition.Result{at(red, 2, nil), at(blue, 3, life(5))}, quorum.Reconciled, blue},
+		"an empty value is a value":             {[]partition.Result{at(red, 2, nil), at([]byte{}, 3, nil)}, quorum.Reconciled, []byte{}},
+		"lives that end together":               {[]partition.Result{at(red, 2, life(60)), at(red, 2, life(59))}, quorum.Matched, red},
+		"written together, lives end apart":     {[]partition.Result{at(red, 2, life(60)), at(red, 2, life(50))}, quorum.Mismatched, nil},
+		"written together, one expires":         {[]partition.Result{at(red, 2, life(60)), at(red, 2, nil)}, quorum.Mismatched, nil},
+		"written together, other values":        {[]partition.Result{at(red, 2, nil), at(blue, 2, nil)}, quorum.Mismatched, nil},
+		"a value that one lacks":                {[]partition.Result{at(red, 2, nil), lacks}, quorum.Mismatched, nil},
+		"a value that the first lacks":          {[]partition.Result{lacks, at(red, 2, nil)}, quorum.Mismatched, nil},
+		"a value that the third lacks":          {[]partition.Result{at(red, 2, nil), at(blue, 3, nil), lacks}, quorum.Mismatched, nil},
+		"a value that both lack":                {[]partition.Result{lacks, lacks}, quorum.Matched, nil},
+		"a row that one lacks":                  {[]partition.Result{at(red, 2, nil), missing}, quorum.Mismatched, nil},
+		"a row that both lack":                  {[]partition.Result{missing, missing}, quorum.Matched, nil},
+		"a row that exists by its marker":       {[]partition.Result{empty, empty}, quorum.Absent, nil},
+		"one is too large":                      {[]partition.Result{at(red, 2, nil), large}, quorum.Size, nil},
+		"both have failed":                      {[]partition.Result{failed, failed}, quorum.Absent, nil},
+		"a value that nobody wrote":             {[]partition.Result{found(key, kettle, red, long(1), nil, nil, nil), at(red, 2, nil)}, quorum.Mismatched, nil},
+		"a write time without a value":          {[]partition.Result{found(key, kettle, nil, long(1), nil, long(2), nil), lacks}, quorum.Mismatched, nil},
+		"a write time of another type":          {[]partition.Result{found(key, kettle, red, long(1), nil, []byte{1}, nil), at(red, 2, nil)}, quorum.Mismatched, nil},
+		"rows without write times":              {[]partition.Result{found(key, kettle, red), found(key, kettle, red)}, quorum.Mismatched, nil},
+		"one row has no write times":            {[]partition.Result{at(red, 2, nil), found(key, kettle, red)}, quorum.Mismatched, nil},
+		"a difference in one column of several": {[]partition.Result{found(key, kettle, red, long(5), nil, long(2), nil), found(key, []byte("Pot"), blue, long(1), nil, long(3), nil)}, quorum.Reconciled, blue},
+	} {
+		t.Run(what, func(t *testing.T) {
+			got, outcome := quorum.Reconcile(c.answers, []schema.Column{id, name, note})
+			assert.Equal(t, c.want, outcome)
+			if !outcome.Answered() {
+				return
+			}
+			want := partition.Result{Status: c.answers[0].Status}
+			if want.Status == partition.Found {
+				want.Rows, want.Bytes = []partition.Row{{key, kettle, c.note}}, len(key)+len(kettle)+len(c.note)
+			}
+			assert.Equal(t, want, got)
+		})
+	}
+}
+
 func TestComparable(t *testing.T) {
 	of := func(k cqltype.Kind, frozen bool) schema.Column {
 		return column("v", schema.Regular, &cqltype.Type{Kind: k, Frozen: frozen})

@@ -117,6 +117,9 @@ type Table struct {
 	// NoSpeculation is whether speculative_retry is NONE, so that no coordinator asks a second
 	// replica because the first is late.
 	NoSpeculation bool
+	// NoReadRepair is whether read_repair is NONE, so that a read at a quorum whose replicas
+	// differ returns the newest cells and repairs nothing.
+	NoReadRepair bool
 
 	byName map[string]int
 }

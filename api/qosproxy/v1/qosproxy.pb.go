@@ -583,21 +583,25 @@ const (
 	Comparison_COMPARISON_FALLBACK_REPLICAS Comparison = 8
 	// So many keys had to be read again that asking the replicas does not pay.
 	Comparison_COMPARISON_FALLBACK_SHARE Comparison = 9
+	// The answers differ, and the newest version of each cell is the answer: the table has
+	// read_repair NONE.
+	Comparison_COMPARISON_RECONCILED Comparison = 10
 )
 
 // Enum value maps for Comparison.
 var (
 	Comparison_name = map[int32]string{
-		0: "COMPARISON_UNSPECIFIED",
-		1: "COMPARISON_MATCHED",
-		2: "COMPARISON_MISMATCHED",
-		3: "COMPARISON_FALLBACK_ABSENT",
-		4: "COMPARISON_FALLBACK_SIZE",
-		5: "COMPARISON_FALLBACK_COLUMNS",
-		6: "COMPARISON_FALLBACK_RING",
-		7: "COMPARISON_FALLBACK_REFUSED",
-		8: "COMPARISON_FALLBACK_REPLICAS",
-		9: "COMPARISON_FALLBACK_SHARE",
+		0:  "COMPARISON_UNSPECIFIED",
+		1:  "COMPARISON_MATCHED",
+		2:  "COMPARISON_MISMATCHED",
+		3:  "COMPARISON_FALLBACK_ABSENT",
+		4:  "COMPARISON_FALLBACK_SIZE",
+		5:  "COMPARISON_FALLBACK_COLUMNS",
+		6:  "COMPARISON_FALLBACK_RING",
+		7:  "COMPARISON_FALLBACK_REFUSED",
+		8:  "COMPARISON_FALLBACK_REPLICAS",
+		9:  "COMPARISON_FALLBACK_SHARE",
+		10: "COMPARISON_RECONCILED",
 	}
 	Comparison_value = map[string]int32{
 		"COMPARISON_UNSPECIFIED":       0,
@@ -610,6 +614,7 @@ var (
 		"COMPARISON_FALLBACK_REFUSED":  7,
 		"COMPARISON_FALLBACK_REPLICAS": 8,
 		"COMPARISON_FALLBACK_SHARE":    9,
+		"COMPARISON_RECONCILED":        10,
 	}
 )
 
@@ -2885,8 +2890,9 @@ type PlannedKey struct {
 	// The positions of all groups that ask the key.
 	Groups []int32 `protobuf:"varint,4,rep,packed,name=groups,proto3" json:"groups,omitempty"`
 	// What the replicas told together, of a lookup that has asked them for their own data:
-	// matched, mismatched (they differ), fallback_absent (none has a row, or some cell) or
-	// another reason for which the key was read through a coordinator. Empty otherwise.
+	// matched, reconciled (they differ, and the newest cells were returned), mismatched (they
+	// differ), fallback_absent (none has a row, or some cell) or another reason for which the
+	// key was read through a coordinator. Empty otherwise.
 	Compared string `protobuf:"bytes,5,opt,name=compared,proto3" json:"compared,omitempty"`
 	// The same as an enum.
 	Comparison    Comparison `protobuf:"varint,6,opt,name=comparison,proto3,enum=qosproxy.v1.Comparison" json:"comparison,omitempty"`
@@ -3539,7 +3545,7 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\x11AVOIDANCE_PROBING\x10\x03\x12\x15\n" +
 	"\x11AVOIDANCE_EJECTED\x10\x04\x12\x12\n" +
 	"\x0eAVOIDANCE_FULL\x10\x05\x12\x12\n" +
-	"\x0eAVOIDANCE_LOST\x10\x06*\xba\x02\n" +
+	"\x0eAVOIDANCE_LOST\x10\x06*\xd5\x02\n" +
 	"\n" +
 	"Comparison\x12\x1a\n" +
 	"\x16COMPARISON_UNSPECIFIED\x10\x00\x12\x16\n" +
@@ -3551,7 +3557,9 @@ const file_qosproxy_v1_qosproxy_proto_rawDesc = "" +
 	"\x18COMPARISON_FALLBACK_RING\x10\x06\x12\x1f\n" +
 	"\x1bCOMPARISON_FALLBACK_REFUSED\x10\a\x12 \n" +
 	"\x1cCOMPARISON_FALLBACK_REPLICAS\x10\b\x12\x1d\n" +
-	"\x19COMPARISON_FALLBACK_SHARE\x10\t*\xab\x01\n" +
+	"\x19COMPARISON_FALLBACK_SHARE\x10\t\x12\x19\n" +
+	"\x15COMPARISON_RECONCILED\x10\n" +
+	"*\xab\x01\n" +
 	"\vAttemptKind\x12\x1c\n" +
 	"\x18ATTEMPT_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12ATTEMPT_KIND_FIRST\x10\x01\x12\x16\n" +

@@ -96,6 +96,38 @@ func TestRealOwnData(t *testing.T) {
 		_, outcome := compare(c.id)
 		assert.Equal(t, c.want, outcome, what)
 	}
+
+	require.NoError(t, admin.Exec(t.Context(), "ALTER TABLE test."+name+" WITH read_repair = 'NONE'"))
+	require.Eventually(t, func() bool {
+		table = definition(t, c, name)
+		_, why := c.OwnData(c.Ring(), table)
+		return table.NoReadRepair && why == quorum.None
+	}, patience, 20*time.Millisecond)
+	q.Table = table
+	for what, c := range map[string]struct {
+		id   string
+		want quorum.Outcome
+		v    []byte
+	}{
+		"a value that one has not seen":      {"2", quorum.Reconciled, []byte("y")},
+		"the same value, written once more":  {"3", quorum.Reconciled, []byte("x")},
+		"a deletion that one has not seen":   {"4", quorum.Mismatched, nil},
+		"no row":                             {"none2", quorum.Matched, nil},
+		"a cell that both have deleted":      {"5", quorum.Matched, nil},
+		"equal writes whose lives end apart": {"6", quorum.Mismatched, nil},
+	} {
+		var answers []partition.Result
+		for _, h := range hosts[:2] {
+			res, err := read(h, c.id, "19")
+			require.NoError(t, err)
+			answers = append(answers, res[0])
+		}
+		res, outcome := quorum.Reconcile(answers, q.Columns)
+		assert.Equal(t, c.want, outcome, what)
+		if outcome.Answered() && res.Status == partition.Found {
+			assert.Equal(t, c.v, res.Rows[0][0], what)
+		}
+	}
 	one, err := read(hosts[0], "7")
 	require.NoError(t, err)
 	row := one[0].Rows[0]

@@ -52,8 +52,8 @@ var quorumCases = []quorumCase{
 func measureQuorum(ctx context.Context, lab *Lab, r *report.Report) error {
 	r.Cluster = "6 nodes, RF 3, 3 racks, 16 vnodes, 450-byte rows, 50 keys, LOCAL_QUORUM, 4 callers unless said otherwise"
 	r.SLA = &operating
-	r.Notes = append(r.Notes, "Keys that differ have another write time on each node and equal values. The table has read_repair = 'NONE', or the first read would end the difference; "+
-		"what a repair writes is not measured.")
+	r.Notes = append(r.Notes, "Keys that differ have another write time on each node and equal values. The table has read_repair = 'NONE', or the first read would end the difference. "+
+		"So the proxy returns the newest cells, and has none read again.")
 	defer judgeQuorum(r) // runs even after an error, on what has been measured
 	outcomes := report.Table{Title: "Keys of quorum_reads: replicas by outcome", Columns: []string{"condition", "outcome", "keys, %"}}
 	defer func() { r.Tables = append(r.Tables, outcomes) }()

@@ -111,6 +111,7 @@ class Comparison(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     COMPARISON_FALLBACK_REFUSED: _ClassVar[Comparison]
     COMPARISON_FALLBACK_REPLICAS: _ClassVar[Comparison]
     COMPARISON_FALLBACK_SHARE: _ClassVar[Comparison]
+    COMPARISON_RECONCILED: _ClassVar[Comparison]
 
 class AttemptKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -232,6 +233,7 @@ COMPARISON_FALLBACK_RING: Comparison
 COMPARISON_FALLBACK_REFUSED: Comparison
 COMPARISON_FALLBACK_REPLICAS: Comparison
 COMPARISON_FALLBACK_SHARE: Comparison
+COMPARISON_RECONCILED: Comparison
 ATTEMPT_KIND_UNSPECIFIED: AttemptKind
 ATTEMPT_KIND_FIRST: AttemptKind
 ATTEMPT_KIND_HEDGE: AttemptKind
