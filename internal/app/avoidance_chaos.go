@@ -14,5 +14,5 @@ func avoidance() executor.Avoidance {
 	if os.Getenv("CHAOS_AVOIDANCE") == "nothing" {
 		return executor.AvoidNothing
 	}
-	return executor.AvoidTrouble
+	return executor.AvoidUnhealthy
 }

@@ -13,5 +13,5 @@ import (
 // The variable is for the proxy that the chaos suite builds.
 func TestTheProductAvoidsHostsInTroubleWhateverItsEnvironmentSays(t *testing.T) {
 	t.Setenv("CHAOS_AVOIDANCE", "nothing")
-	assert.Equal(t, executor.AvoidTrouble, avoidance())
+	assert.Equal(t, executor.AvoidUnhealthy, avoidance())
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/qosproxy/qosproxy/internal/config"
 )
 
-// TestClientsOfTheConfigurationAreThoseOfTheDoors starts a proxy whose cluster is
+// TestClientsOfTheConfigurationAreThoseOfTheListeners starts a proxy whose cluster is
 // down: it tells a known client that it is not ready.
-func TestClientsOfTheConfigurationAreThoseOfTheDoors(t *testing.T) {
+func TestClientsOfTheConfigurationAreThoseOfTheListeners(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	require.NoError(t, os.WriteFile(tokens, []byte("0123456789abcdef"), 0o600))
 	cfg, err := config.Parse([]byte(`

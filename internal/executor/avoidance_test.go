@@ -17,7 +17,7 @@ func TestAvoidanceSparesTheLookupsAfterTheFirst(t *testing.T) {
 		avoidance   Avoidance
 		least, most int
 	}{
-		"the default loses the lookups of the moment":            {avoidance: AvoidTrouble, most: 15},
+		"the default loses the lookups of the moment":            {avoidance: AvoidUnhealthy, most: 15},
 		"nothing is avoided: the host is asked until it is full": {avoidance: AvoidNothing, least: 30, most: 1000},
 	} {
 		t.Run(name, func(t *testing.T) {

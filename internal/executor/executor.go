@@ -98,8 +98,8 @@ type Avoidance int
 
 // The policies of avoidance.
 const (
-	// AvoidTrouble asks such hosts less, or only for keys that have no other replica.
-	AvoidTrouble Avoidance = iota
+	// AvoidUnhealthy asks such hosts less, or only for keys that have no other replica.
+	AvoidUnhealthy Avoidance = iota
 	// AvoidNothing plans as though all hosts were healthy, idle and equally fast. It
 	// shows what avoidance is worth and is not for production.
 	AvoidNothing

@@ -169,7 +169,7 @@ func askHTTP(t require.TestingT, d *served, target, body string, keys []drawnKey
 	return a
 }
 
-func TestBothDoorsAnswerAlike(t *testing.T) {
+func TestBothListenersAnswerAlike(t *testing.T) {
 	tables := map[string]*lookup.Table{
 		"texts": table(t, "texts", 1, "id text", "a text", "b int", "c bigint"),
 		"ints":  table(t, "ints", 1, "id int", "a varint", "b double"),

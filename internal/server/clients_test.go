@@ -291,9 +291,9 @@ func withClients(t *testing.T, n int, deps Deps) (*served, []string, func(...gra
 	return open(t, deps), tokens, replace
 }
 
-// TestBothDoorsRuleAsTheReference draws clients, tables and columns, and compares
+// TestBothListenersRuleAsTheReference draws clients, tables and columns, and compares
 // every way to ask, at both listeners, with the reference.
-func TestBothDoorsRuleAsTheReference(t *testing.T) {
+func TestBothListenersRuleAsTheReference(t *testing.T) {
 	d, tokens, replace := withClients(t, 3, Deps{})
 	rapid.Check(t, func(t *rapid.T) {
 		clients := make([]grants, len(tokens))
@@ -483,7 +483,7 @@ func TestAnUnknownCallerIsChallenged(t *testing.T) {
 	}
 }
 
-func TestTheClientIsThereForThoseBehindTheDoors(t *testing.T) {
+func TestTheClientIsKnownBehindTheListeners(t *testing.T) {
 	var seen []string
 	d, tokens, replace := withClients(t, 1, Deps{Observer: ObserverFunc(func(ctx context.Context, _ string, _ int, _ lookup.Code, _ time.Duration, _ *lookup.Response) {
 		seen = append(seen, identity.FromContext(ctx).Name)

@@ -56,7 +56,7 @@ func httpProblem(t testing.TB, body []byte) problem {
 	return problem{e.Error.Code, e.Error.Field, e.Error.Message}
 }
 
-func TestBothDoorsRefuseAlike(t *testing.T) {
+func TestBothListenersRefuseAlike(t *testing.T) {
 	wide := table(t, "wide", 2, "a text", "b int", "v text")
 	long := strings.Repeat("x", partition.MaxKeyBytes+1)
 	d := open(t, Deps{Lookup: &fake{tables: []*lookup.Table{products(t), wide, table(t, "n", 1, "id int", "v text")}}})
@@ -221,7 +221,7 @@ func TestAnEncodingThatDoesNotExistIsRefused(t *testing.T) {
 	assert.Equal(t, "encoding", rpcProblem(err).field)
 }
 
-func TestARefusalOfTheServiceReachesBothDoors(t *testing.T) {
+func TestARefusalOfTheServiceReachesBothListeners(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		code  codes.Code

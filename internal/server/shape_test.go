@@ -66,9 +66,9 @@ func TestWhatTheClientAgreedToIsNoLoss(t *testing.T) {
 	}
 }
 
-// TestBothDoorsShapeAnswersAlike sends the same deadlines, valid and invalid ones,
+// TestBothListenersShapeAnswersAlike sends the same deadlines, valid and invalid ones,
 // through both listeners to a service that records what it was asked.
-func TestBothDoorsShapeAnswersAlike(t *testing.T) {
+func TestBothListenersShapeAnswersAlike(t *testing.T) {
 	type asked struct {
 		soft, timeout time.Duration
 		least         int
