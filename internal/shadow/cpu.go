@@ -93,10 +93,14 @@ func listeners(proc string) (map[netip.AddrPort]string, error) {
 			}
 		}
 	}
-	if len(found) == 0 {
+	switch {
+	case len(found) > 0:
+		return found, nil
+	case failed != nil:
 		return nil, fmt.Errorf("no listening socket can be seen from here: %w", failed)
+	default:
+		return nil, errors.New("no listening socket can be seen from here")
 	}
-	return found, nil
 }
 
 // kernelAddress parses an address as Linux writes it: 32-bit words in the byte order of the

@@ -272,6 +272,10 @@ func TestCPUOfNodesOfThisMachine(t *testing.T) {
 	}
 	_, err = shadow.FindNodesIn(t.TempDir(), []string{"127.0.0.1:9042"})
 	assert.Error(t, err, "no /proc")
+	write("net/tcp", head)
+	write("net/tcp6", head)
+	_, err = shadow.FindNodesIn(proc, []string{"127.0.0.1:9042"})
+	assert.EqualError(t, err, "no listening socket can be seen from here")
 	require.NoError(t, os.Remove(filepath.Join(proc, "72", "stat")))
 	_, err = nodes.Spent()
 	assert.Error(t, err, "a node that has ended")

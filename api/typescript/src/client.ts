@@ -104,7 +104,7 @@ export interface LookupOptions extends CallOptions {
 }
 
 const method = `/${QosProxy.typeName}/${QosProxy.method.batchGet.name}`;
-const serviceConfig = { loadBalancingConfig: [{ round_robin: {} }], healthCheckConfig: { serviceName: "" } };
+const serviceConfig = { loadBalancingConfig: [{ round_robin: {} }] };
 
 /** Makes lookups; one is enough for a process. */
 export class Client {
