@@ -96,6 +96,13 @@ func TestRealOwnData(t *testing.T) {
 		_, outcome := compare(c.id)
 		assert.Equal(t, c.want, outcome, what)
 	}
+	one, err := read(hosts[0], "7")
+	require.NoError(t, err)
+	row := one[0].Rows[0]
+	require.Len(t, row, 4+2*3)
+	assert.EqualValues(t, 9000000000000000, binary.BigEndian.Uint64(row[4]))
+	assert.InDelta(t, 100, binary.BigEndian.Uint32(row[5]), 5)
+	assert.Nil(t, row[7], "n lives for ever")
 
 	require.NoError(t, admin.Exec(t.Context(), "ALTER TABLE test."+name+" WITH read_repair = 'NONE'"))
 	require.Eventually(t, func() bool {
@@ -128,13 +135,6 @@ func TestRealOwnData(t *testing.T) {
 			assert.Equal(t, c.v, res.Rows[0][0], what)
 		}
 	}
-	one, err := read(hosts[0], "7")
-	require.NoError(t, err)
-	row := one[0].Rows[0]
-	require.Len(t, row, 4+2*3)
-	assert.EqualValues(t, 9000000000000000, binary.BigEndian.Uint64(row[4]))
-	assert.InDelta(t, 100, binary.BigEndian.Uint32(row[5]), 5)
-	assert.Nil(t, row[7], "n lives for ever")
 
 	_, err = read(hosts[2], "1")
 	assert.Equal(t, executor.ReasonRefused, reason(err), "a host that does not allow it")
