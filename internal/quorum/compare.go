@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"slices"
 
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/schema"
@@ -72,7 +73,11 @@ func Reconcile(answers []partition.Result, columns []schema.Column) (partition.R
 		return partition.Result{}, Absent
 	}
 	out := partition.Result{Status: partition.Found, Rows: make([]partition.Row, len(first.Rows))}
+	width := width(columns)
 	for i := range first.Rows {
+		if slices.ContainsFunc(answers, func(a partition.Result) bool { return len(a.Rows[i]) != width }) {
+			return partition.Result{}, Mismatched
+		}
 		row := make(partition.Row, len(columns))
 		exists := false
 		at := len(columns) // of the write time of the next regular column
@@ -80,7 +85,7 @@ func Reconcile(answers []partition.Result, columns []schema.Column) (partition.R
 			newest := version{value: first.Rows[i][c]}
 			if column.Kind == schema.Regular {
 				var how Outcome
-				if newest, how = reconcile(answers, i, c, at, width(columns)); how == Mismatched {
+				if newest, how = reconcile(answers, i, c, at); how == Mismatched {
 					return partition.Result{}, Mismatched
 				} else if how == Reconciled {
 					outcome = Reconciled
@@ -105,13 +110,10 @@ type version struct{ value, written, life []byte }
 
 // reconcile returns the newest version of a cell, and whether the versions are equal (Matched),
 // one is newer (Reconciled) or write times do not tell (Mismatched).
-func reconcile(answers []partition.Result, row, column, at, width int) (newest version, outcome Outcome) {
+func reconcile(answers []partition.Result, row, column, at int) (newest version, outcome Outcome) {
 	outcome = Matched
 	for i, a := range answers {
 		cells := a.Rows[row]
-		if len(cells) != width {
-			return version{}, Mismatched
-		}
 		v := version{cells[column], cells[at], cells[at+1]}
 		if (v.value == nil) != (v.written == nil) || v.written != nil && len(v.written) != 8 {
 			return version{}, Mismatched

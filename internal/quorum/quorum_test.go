@@ -120,6 +120,7 @@ func TestReconcile(t *testing.T) {
 		"a write time without a value":          {[]partition.Result{found(key, kettle, nil, long(1), nil, long(2), nil), lacks}, quorum.Mismatched, nil},
 		"a write time of another type":          {[]partition.Result{found(key, kettle, red, long(1), nil, []byte{1}, nil), at(red, 2, nil)}, quorum.Mismatched, nil},
 		"rows without write times":              {[]partition.Result{found(key, kettle, red), found(key, kettle, red)}, quorum.Mismatched, nil},
+		"a row without cells":                   {[]partition.Result{found(), found()}, quorum.Mismatched, nil},
 		"one row has no write times":            {[]partition.Result{at(red, 2, nil), found(key, kettle, red)}, quorum.Mismatched, nil},
 		"a difference in one column of several": {[]partition.Result{found(key, kettle, red, long(5), nil, long(2), nil), found(key, []byte("Pot"), blue, long(1), nil, long(3), nil)}, quorum.Reconciled, blue},
 	} {
