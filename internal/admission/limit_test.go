@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/qosproxy/qosproxy/internal/identity"
+	"github.com/qosproxy/qosproxy/internal/underrace"
 )
 
 var (
@@ -16,14 +17,6 @@ var (
 	service = &identity.Client{Name: "service", Priority: identity.Standard}
 	job     = &identity.Client{Name: "job", Priority: identity.Batch}
 )
-
-// long skips a test of very many lookups under the race detector.
-func long(t *testing.T) {
-	t.Helper()
-	if underRace {
-		t.Skip("takes too long under the race detector")
-	}
-}
 
 // bubble runs a test in virtual time: it must hold with the default configuration, and must not
 // with that of a control.
@@ -115,7 +108,7 @@ func TestTenfoldOverloadKeepsItsGoodput(t *testing.T) {
 	for keys, callers := range map[int][]*identity.Client{50: {person, service, job}, 10: {person}} {
 		for _, who := range callers {
 			t.Run(fmt.Sprintf("%s, %d keys", who.Name, keys), func(t *testing.T) {
-				long(t)
+				underrace.Skip(t, underrace.Simulations)
 				bubble(t, noLimit, func(t *testing.T, change configured) bool {
 					best, full := peak(t, keys), capacity(keys)
 					s := newSim(t, change)
@@ -138,7 +131,7 @@ func TestTenfoldOverloadKeepsItsGoodput(t *testing.T) {
 
 // TestOverloadOfAnIdleProxyKeepsItsGoodput has no load before.
 func TestOverloadOfAnIdleProxyKeepsItsGoodput(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	bubble(t, noLimit, func(t *testing.T, change configured) bool {
 		best := peak(t, 50)
 		s := newSim(t, change)
@@ -171,7 +164,7 @@ func TestRecoversFromOverload(t *testing.T) {
 // TestOverloadOfHostsThatVaryKeepsItsGoodput has lookups that take 25 ms more at random, so
 // that the slowest of the SLO take 75 of 125 ms without any load.
 func TestOverloadOfHostsThatVaryKeepsItsGoodput(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	bubble(t, noLimit, func(t *testing.T, change configured) bool {
 		s := newSim(t, change)
 		s.tail = 25 * time.Millisecond
@@ -186,7 +179,7 @@ func TestOverloadOfHostsThatVaryKeepsItsGoodput(t *testing.T) {
 // lookup takes 25 ms more at random: without load the slowest come near the target, so that the
 // limit is at its least, which is too little for what the load falls to.
 func TestALimitEndsWithALongOverload(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	bubble(t, noLimit, func(t *testing.T, change configured) bool {
 		full := capacity(50) / 4
 		s := newSim(t, change)
@@ -206,7 +199,7 @@ func TestALimitEndsWithALongOverload(t *testing.T) {
 
 // TestOverloadInWavesKeepsItsGoodput has the load fall between overloads.
 func TestOverloadInWavesKeepsItsGoodput(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	bubble(t, noLimit, func(t *testing.T, change configured) bool {
 		best, full := peak(t, 50), capacity(50)
 		s := newSim(t, change)
@@ -242,7 +235,7 @@ func TestPrioritiesAreKeptInOrder(t *testing.T) {
 	for name, low := range map[string]*identity.Client{"standard": service, "batch": job} {
 		for speed, slow := range hosts {
 			t.Run(name+", "+speed, func(t *testing.T) {
-				long(t)
+				underrace.Skip(t, underrace.Simulations)
 				var alike configured = func(*Config) {}
 				bubble(t, map[string]configured{"no limit": unlimited, "one priority": alike}, func(t *testing.T, change configured) bool {
 					full := capacity(50) / slow
@@ -297,7 +290,7 @@ func TestAGreedyClientDoesNotCrowdOutPoliteOnes(t *testing.T) {
 	for _, priority := range []identity.Priority{identity.Interactive, identity.Batch} {
 		for speed, slow := range hosts {
 			t.Run(priority.String()+", "+speed, func(t *testing.T) {
-				long(t)
+				underrace.Skip(t, underrace.Simulations)
 				bubble(t, noLimit, func(t *testing.T, change configured) bool {
 					full := capacity(50) / slow
 					callers := []caller{{who: &identity.Client{Name: "greedy", Priority: priority}, keys: 60, rate: steady(5 * full)}}
@@ -325,7 +318,7 @@ func TestAGreedyClientDoesNotCrowdOutPoliteOnes(t *testing.T) {
 
 // TestAnOverloadThatLastsIsNotLetInAgain has a limit that is probed while it still helps.
 func TestAnOverloadThatLastsIsNotLetInAgain(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	bubble(t, noLimit, func(t *testing.T, change configured) bool {
 		s := newSim(t, change)
 		all := between(s.run(40*second, caller{who: service, keys: 50, rate: steady(10 * capacity(50))}), 2*second, 40*second)
@@ -336,7 +329,7 @@ func TestAnOverloadThatLastsIsNotLetInAgain(t *testing.T) {
 
 // TestALimitThatHelpsOutlivesAStall has all hosts stall for 3 s in an overload.
 func TestALimitThatHelpsOutlivesAStall(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	bubble(t, noLimit, func(t *testing.T, change configured) bool {
 		s, stalled := newSim(t, change), false
 		all := s.run(15*second, caller{who: service, keys: 50, rate: func(at time.Duration) float64 {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/qosproxy/qosproxy/internal/underrace"
 )
 
 // TestNothingIsRefusedBelowSaturation is what makes admission fit to be on by default.
@@ -160,7 +162,7 @@ func closed(t *testing.T, change configured, r regime) (l loops) {
 // that take 0.18 or 1 ms a key, warm or four times slower for the first 10 s, for callers that
 // wait as long as the target or for a second.
 func TestNoHarm(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	if testing.Short() {
 		t.Skip("takes minutes")
 	}
@@ -199,7 +201,7 @@ func TestNoHarm(t *testing.T) {
 // without admission, and stay so. Refusing some of them makes the others faster, and fewer of
 // all are answered.
 func TestNoHarmWhereSomeAreLate(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	if testing.Short() {
 		t.Skip("takes minutes")
 	}

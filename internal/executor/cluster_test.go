@@ -353,12 +353,3 @@ func extraRatio(all []outcome) float64 {
 	}
 	return float64(hedges) / float64(subQueries)
 }
-
-// long skips a test of very many lookups under the race detector, where it takes from many
-// seconds to minutes. make test-unit runs it without.
-func long(t *testing.T) {
-	t.Helper()
-	if underRace {
-		t.Skip("takes too long under the race detector")
-	}
-}

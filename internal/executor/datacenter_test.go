@@ -19,6 +19,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/quorum"
 	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
+	"github.com/qosproxy/qosproxy/internal/underrace"
 )
 
 // newTwoRing returns a ring of two datacenters with hosts named a0, a1, … in dc1, the local
@@ -125,7 +126,7 @@ func blackHoled(n node, from, to time.Duration) node {
 }
 
 func TestALostDatacenterIsLeftAndComesBack(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	for fault, lose := range map[string]func(node, time.Duration, time.Duration) node{
 		"killed": killed, "black-holed": blackHoled, "frozen": frozen,
 	} {

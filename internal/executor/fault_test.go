@@ -17,6 +17,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
+	"github.com/qosproxy/qosproxy/internal/underrace"
 )
 
 const second = time.Second
@@ -136,7 +137,7 @@ func TestPauseOfTheWholeClusterIsNotHedged(t *testing.T) {
 }
 
 func TestHostThatFailsForEverLosesNoLookup(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	for _, reason := range []Reason{ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout,
 		ReasonOverloaded, ReasonReadFailure, ReasonInvalid, ReasonOther} {
 		for name, without := range map[string]bool{"": false, " control: fail-over switched off": true} {
@@ -280,7 +281,7 @@ func TestBadKeyFailsAlone(t *testing.T) {
 // A coordinator may itself wait for a frozen replica: one read in a hundred of the healthy
 // hosts then hangs for seconds, while all others are answered in time.
 func TestHangingReadsDoNotMakeAHostSuspect(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	const seeds, samples = 12, 20 * time.Millisecond
 	for name, without := range map[string]bool{"overtaken": false, "control: whatever is outstanding counts": true} {
 		t.Run(name, func(t *testing.T) {
@@ -334,7 +335,7 @@ func TestHangingReadsDoNotMakeAHostSuspect(t *testing.T) {
 // Every answer of one host comes 30 ms late. So do a few in a hundred of any host, for
 // other reasons, so that the others are suspect now and then, too.
 func TestDistantHostIsLeftAlone(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	for name, tt := range map[string]struct {
 		stragglers float64
 		without    bool
@@ -548,7 +549,7 @@ func TestAColdHostIsWarmedUp(t *testing.T) {
 // hedges use up their share. Neither what was saved before, nor the probes of hosts and
 // their warm-up, may come on top.
 func TestASlowClusterIsAskedForLittleBesides(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	for name, without := range map[string]bool{"within the share": false, "control: saved up, and warmed up all the same": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

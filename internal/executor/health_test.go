@@ -19,6 +19,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
+	"github.com/qosproxy/qosproxy/internal/underrace"
 )
 
 func (b *bench) stateOf(id string) State {
@@ -213,7 +214,7 @@ func TestStateOfAHostFollowsItThroughSnapshots(t *testing.T) {
 }
 
 func TestHottestHostIsNearTheMean(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(5, 6))
 		c := newCluster(usually(rng))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/underrace"
 )
 
 func TestHedgeFiresAtItsDelayAndNotANanosecondBefore(t *testing.T) {
@@ -186,7 +187,7 @@ func TestAlwaysIsNoMatterForTheBudget(t *testing.T) {
 }
 
 func TestHedgesStayWithinTheirBudgetForAnHour(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	sometimes := func(share float64) node {
 		rng := rand.New(rand.NewPCG(3, 4))
 		slow := usually(rng)

@@ -13,10 +13,11 @@ import (
 
 	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/planner"
+	"github.com/qosproxy/qosproxy/internal/underrace"
 )
 
 func TestClusterThatRefusesEverythingIsNotStormed(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	for name, without := range map[string]bool{"within the budget": false, "control: budgets switched off": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -44,7 +45,7 @@ func TestClusterThatRefusesEverythingIsNotStormed(t *testing.T) {
 }
 
 func TestUsualStragglersLeaveEnoughForAPause(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	for name, without := range map[string]bool{"with a reserve": false, "control: reserve switched off": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -260,7 +261,7 @@ func TestANewBudgetKeepsWhatIsKnownOfTheTable(t *testing.T) {
 // TestADeniedHedgeIsMadeWhenTimeRunsOut has more stragglers than hedges are allowed for:
 // most of them are late by little, and use up what the others would need.
 func TestADeniedHedgeIsMadeWhenTimeRunsOut(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	for name, without := range map[string]bool{"made": false, "control: denied is denied": true} {
 		t.Run(name, func(t *testing.T) {
 			failed, extra := 0, 0.0

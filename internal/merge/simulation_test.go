@@ -19,6 +19,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
+	"github.com/qosproxy/qosproxy/internal/underrace"
 )
 
 // machine simulates nodes that share some cores, which work off statements first in, first out.
@@ -215,17 +216,8 @@ func compare(t *testing.T, l func() *load) (merged, alone *outcome) {
 	return merged, alone
 }
 
-// long skips a simulation of many lookups under the race detector, with which it takes seven
-// times as long. The other tests run the same goroutines.
-func long(t *testing.T) {
-	t.Helper()
-	if underRace {
-		t.Skip("takes too long under the race detector")
-	}
-}
-
 func TestALargeNode(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	large := func(callers int, rate float64, lookups int) func() *load {
 		return func() *load {
 			return &load{machines: []*machine{newMachine(16)}, callers: callers, hosts: 1, groups: 1, keys: 20, lookups: lookups, rate: rate}
@@ -248,7 +240,7 @@ func TestALargeNode(t *testing.T) {
 }
 
 func TestABusyMachine(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	// most is the share of the CPU time that merging leaves.
 	for callers, most := range map[int]float64{4: 0.99, 16: 0.88, 64: 0.85} {
 		t.Run(fmt.Sprint(callers, " callers"), func(t *testing.T) {
@@ -262,7 +254,7 @@ func TestABusyMachine(t *testing.T) {
 }
 
 func TestTheTailAtSaturation(t *testing.T) {
-	long(t)
+	underrace.Skip(t, underrace.Simulations)
 	// Two cores do 1,010 lookups of two groups of 25 keys a second.
 	for rate, most := range map[float64]float64{300: 1.1, 700: 1.2, 1000: 0.5, 1100: 0.2} {
 		t.Run(fmt.Sprint(rate, " lookups a second"), func(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/qosproxy/qosproxy/internal/underrace"
 )
 
 // balance prices hosts by what they were recently sent, as a caller should to keep the load
@@ -121,6 +123,7 @@ func (c trial) ring(out *counts, rng *rand.Rand) {
 }
 
 func TestGroupCounts(t *testing.T) {
+	underrace.Skip(t, underrace.Simulations)
 	twelve := trial{hosts: 12, vnodes: 16, keys: 50, rings: 12, lookups: 1000}
 	t.Run("at most 6.2 groups with the cap at 10", func(t *testing.T) {
 		c := twelve
@@ -146,6 +149,7 @@ func TestGroupCounts(t *testing.T) {
 }
 
 func TestHottestHostStaysNearTheMean(t *testing.T) {
+	underrace.Skip(t, underrace.Simulations)
 	c := trial{hosts: 12, vnodes: 16, keys: 50, power: 2, rings: 6, lookups: 10000}
 	assert.LessOrEqual(t, c.run().worst, 1.2)
 
@@ -166,6 +170,7 @@ func TestHottestHostStaysNearTheMean(t *testing.T) {
 }
 
 func TestLocalRackIsPreferred(t *testing.T) {
+	underrace.Skip(t, underrace.Simulations)
 	c := trial{hosts: 12, vnodes: 16, keys: 50, power: 2, near: true, apart: true, rings: 4, lookups: 2000}
 	got := c.run()
 	assert.Greater(t, got.near, 0.6)

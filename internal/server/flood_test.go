@@ -29,6 +29,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/memory"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/underrace"
 )
 
 // windows are how many bytes a peer may still send, by stream; 0 is the connection.
@@ -141,9 +142,7 @@ func heap() int64 {
 // much the heap grew at most.
 func whileFlooded(t *testing.T, s *Server, connections int, flood func(p *rawPeer)) int64 {
 	t.Helper()
-	if raceEnabled {
-		t.Skip("the race detector takes memory, and most of the CPU")
-	}
+	underrace.Skip(t, "it measures memory")
 	_ = heap() // the second collection frees what pools keep
 	before, highest := heap(), int64(0)
 	for range connections {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/qosproxy/qosproxy/internal/lab/report"
+	"github.com/qosproxy/qosproxy/internal/underrace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,9 +35,7 @@ func virtual(t *testing.T) Bubble {
 
 func options(t *testing.T, command string) Options {
 	t.Helper()
-	if underRace {
-		t.Skip("too many events for the race detector")
-	}
+	underrace.Skip(t, underrace.Simulations)
 	return Options{Seed: 7, Command: command, Progress: func(line string) { t.Log(line) }}
 }
 

@@ -1,6 +1,0 @@
-//go:build race
-
-package executor
-
-// underRace is whether the race detector is on.
-const underRace = true

@@ -1,6 +1,0 @@
-//go:build race
-
-package merge
-
-// underRace is whether the race detector is on.
-const underRace = true
