@@ -95,7 +95,7 @@ test-unit-lab:
 test-unit-long:
 	$(GO) test ./internal/admission ./internal/executor ./internal/merge ./internal/planner ./internal/server
 test-unit-rest:
-	cd $(LAB) && $(GO) test ./simulate
+	cd $(LAB) && $(GO) test ./simulate ./report
 	$(GO) test -short -run '^$$' -bench . -benchtime 1x $(BENCHED)
 	cd internal/tools && $(GO) test ./coverage
 	cd deploy/verify && $(GO) test -count=1 ./...

@@ -12,6 +12,8 @@ import (
 	"github.com/rivo/uniseg"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/underrace"
 )
 
 var (
@@ -106,6 +108,7 @@ func TestThePageShowsMarkupAsText(t *testing.T) {
 }
 
 func TestImages(t *testing.T) {
+	underrace.Skip(t, "it runs a JavaScript engine in one goroutine")
 	dir := t.TempDir()
 	images, err := twoConditions().WriteCharts(dir)
 	require.NoError(t, err)
