@@ -193,8 +193,8 @@ func (s *subject) alone() *subject {
 	return &one
 }
 
-// unguarded returns a proxy without admission, which refuses nothing.
-func (a *arena) unguarded() *subject { return a.start(false, 3, nil).alone() }
+// unguarded returns a proxy without admission, which refuses nothing, and takes no brown-out step.
+func (a *arena) unguarded(settings ...string) *subject { return a.start(false, 3, settings).alone() }
 
 // unprotected returns a proxy that neither hedges nor avoids hosts, and loads all tables. Fail-over
 // stays on, because a frozen node returns no failure that would trigger it.

@@ -163,7 +163,7 @@ func (a *arena) possible() *served {
 func (s *served) goodput() float64 { return s.inTime / s.seconds }
 
 // overloads are the loads of the proxy relative to the possible load. At 2 the CPU that proxy and
-// client share is 95 % busy, in the mean of three tries. At 2.5, 87 % of the possible was in time.
+// client share is 92 to 95 % busy, over three tries. At 2.5, 87 % of the possible was in time.
 var overloads = []float64{2, 1.5}
 
 // goodput returns the name of the figure for an overload.
@@ -182,7 +182,7 @@ var afterwards = fmt.Sprintf("not in time 5 s after, at %g ×", afterLoad)
 
 var overload = scenario{
 	name: "overload", fault: "2 × the possible load for 20 s, 1.5 × for 20 s, then 0.4 ×", without: "admission.enabled false",
-	promise: "goodput ≥ 90 % of what is possible just before and after; ≥ 92 % of what is not refused in time; ≥ 99 % in time 5 s after",
+	promise: "goodput ≥ 90 % of what is possible just before and after; ≥ 93 % of what is not refused in time; ≥ 99 % in time 5 s after",
 	rely:    "Under overload as much is answered in time as without it, while the proxy has the CPU to refuse the rest at once; what is not refused is in time.",
 	measure: func(a *arena, safe bool) *Outcome {
 		o := &Outcome{}
@@ -218,7 +218,7 @@ var overload = scenario{
 		for _, times := range overloads {
 			checks = append(checks,
 				amount(fmt.Sprintf("of the possible load not in time under %g ×", times), (1-o.Value(goodput(times)))*100, 10, "%"),
-				amount(admitted(times), o.Value(admitted(times))*100, 8, "%"))
+				amount(admitted(times), o.Value(admitted(times))*100, 7, "%"))
 		}
 		return checks
 	},
