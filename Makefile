@@ -76,6 +76,9 @@ coverage-report: ## the same, and write it into CONTRIBUTING.md
 # The packages that have benchmarks.
 BENCHED = $(shell grep -rl --include='*_test.go' --exclude-dir=lab '^func Benchmark' internal | xargs -n 1 dirname | sort -u | sed 's#^#./#')
 
+# The packages with tests that the race detector spares, which therefore run without it, too.
+SPARED = $(shell cd $(1) && grep -rl --include='*_test.go' --exclude-dir=lab 'underrace\.Skip' . | xargs -n 1 dirname | sort -u)
+
 # The tests without the race detector are those that are too long for it. Go's cache of tests
 # does not see the files of deploy, which are outside of the last line's module.
 .PHONY: test-unit
@@ -93,9 +96,9 @@ test-unit-api:
 test-unit-lab:
 	cd $(LAB) && $(GO) test -race -short -coverprofile='$(abspath $(PROFILES))/unit-lab.out' ./...
 test-unit-long:
-	$(GO) test ./internal/admission ./internal/executor ./internal/merge ./internal/planner ./internal/server
+	$(GO) test $(call SPARED,.)
 test-unit-rest:
-	cd $(LAB) && $(GO) test ./simulate ./report
+	cd $(LAB) && $(GO) test $(call SPARED,$(LAB))
 	$(GO) test -short -run '^$$' -bench . -benchtime 1x $(BENCHED)
 	cd internal/tools && $(GO) test ./coverage
 	cd deploy/verify && $(GO) test -count=1 ./...
