@@ -35,18 +35,30 @@ func measureOwnership(ctx context.Context, lab *Lab, r *report.Report) error {
 		layouts = append(layouts, Layout{VNodes: 1, Racks: 3, RandomTokens: true}, Layout{VNodes: 256, Racks: 3, RandomTokens: true},
 			Layout{VNodes: 1, Racks: 1}, Layout{VNodes: 16, Racks: 1}, Layout{VNodes: 16, Racks: 1, RandomTokens: true}, Layout{VNodes: 256, Racks: 1})
 	}
+	var parts []part
 	for _, layout := range layouts {
 		layout.Nodes = 6
-		err := lab.with(ctx, layout, func(s *Site) error {
-			p := products()
-			p.Partitions = 5000
-			if err := s.ensure(ctx, p, 3); err != nil {
+		parts = append(parts, part{[]string{tokensOf(layout)}, func(ctx context.Context, lab *Lab, _ *Site, r *report.Report) error {
+			return lab.with(ctx, layout, func(s *Site) error {
+				p := products()
+				p.Partitions = 5000
+				if err := s.ensure(ctx, p, 3); err != nil {
+					return err
+				}
+				row, err := lab.ownershipOf(ctx, s, r, layout)
+				if row != nil {
+					t.Rows = append(t.Rows, row)
+				}
 				return err
-			}
-			row, err := lab.ownershipOf(ctx, s, r, layout)
-			t.Rows = append(t.Rows, row)
-			return err
-		})
+			})
+		}})
+	}
+	wanted, err := lab.wanted(parts)
+	if err != nil {
+		return err
+	}
+	for _, p := range wanted {
+		err := p.measure(ctx, lab, nil, r)
 		r.Tables = append(r.Tables[:0], t)
 		if err != nil {
 			return err
@@ -55,6 +67,20 @@ func measureOwnership(ctx context.Context, lab *Lab, r *report.Report) error {
 	return nil
 }
 
+// tokensOf returns the condition of a layout.
+func tokensOf(l Layout) string {
+	return fmt.Sprintf("%d vnodes, %s, %d racks", l.VNodes, howChosen(l), l.Racks)
+}
+
+// howChosen tells how the tokens of a layout are chosen.
+func howChosen(l Layout) string {
+	if l.RandomTokens {
+		return "random"
+	}
+	return "allocated"
+}
+
+// ownershipOf returns a row of the table; nil if the target is not wanted.
 func (lab *Lab) ownershipOf(ctx context.Context, s *Site, r *report.Report, l Layout) ([]string, error) {
 	shares, err := s.shares(ctx)
 	if err != nil {
@@ -64,15 +90,14 @@ func (lab *Lab) ownershipOf(ctx context.Context, s *Site, r *report.Report, l La
 	if err != nil {
 		return nil, err
 	}
-	tokens := "allocated"
-	if l.RandomTokens {
-		tokens = "random"
-	}
 	c := lab.comparison(closed)
 	c.Rounds = 1
-	condition := fmt.Sprintf("%d vnodes, %s, %d racks", l.VNodes, tokens, l.Racks)
-	if err := lab.run(ctx, r, c, d.Contenders(condition, bench.ProxyGRPC)...); err != nil {
+	before := len(r.Runs)
+	if err := lab.run(ctx, r, c, d.Contenders(tokensOf(l), bench.ProxyGRPC)...); err != nil {
 		return nil, err
+	}
+	if len(r.Runs) == before {
+		return nil, nil
 	}
 	least, most, mean, squares := math.Inf(1), 0.0, 0.0, 0.0
 	for _, share := range shares {
@@ -83,7 +108,7 @@ func (lab *Lab) ownershipOf(ctx context.Context, s *Site, r *report.Report, l La
 	}
 	percent := func(v float64) string { return fmt.Sprintf("%.1f %%", v*100) }
 	return []string{
-		strconv.Itoa(l.VNodes), tokens, strconv.Itoa(l.Racks), percent(least), percent(most), percent(math.Sqrt(squares)),
+		strconv.Itoa(l.VNodes), howChosen(l), strconv.Itoa(l.Racks), percent(least), percent(most), percent(math.Sqrt(squares)),
 		r.Runs[len(r.Runs)-1].Merge(report.SubQueries).String(),
 	}, nil
 }

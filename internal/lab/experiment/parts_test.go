@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"context"
 	"regexp"
 	"slices"
 	"strings"
@@ -47,6 +48,14 @@ func TestChangesOfNodesHaveClustersOfTheirOwn(t *testing.T) {
 	assert.Contains(t, parts[0].conditions, speculating)
 	assert.Equal(t, []string{notDynamic, notDynamic + ", 16 callers"}, parts[1].conditions)
 	assert.NotContains(t, sixNodes(16).YAML, "dynamic_snitch", "the clusters do not share their settings")
+}
+
+func TestNothingIsBootedForConditionsThatDoNotExist(t *testing.T) {
+	for name, measure := range map[string]func(context.Context, *Lab, *report.Report) error{"vnodes": measureOwnership, "sizing": measureSizing} {
+		lab := &Lab{Only: regexp.MustCompile("absent")}
+		err := measure(t.Context(), lab, &report.Report{})
+		require.ErrorContains(t, err, "no condition matches absent", name)
+	}
 }
 
 // flatRun returns a run of one round in which every figure is v.

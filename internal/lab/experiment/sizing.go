@@ -48,28 +48,74 @@ func measureSizing(ctx context.Context, lab *Lab, r *report.Report) error {
 		Title:   "Highest rate with p95 < 5 ms",
 		Columns: []string{"nodes", "level", "value bytes", "callers", "lookups/s", "p95 ms"},
 	}
+	var parts []part
 	for _, nodes := range []int{3, 6} {
-		layout := sixNodes(16)
-		layout.Nodes = nodes
-		err := lab.with(ctx, layout, func(s *Site) error {
-			for _, size := range []int{100, 1000, 10_000} {
-				if err := s.ensure(ctx, sized(size), 3); err != nil {
-					return err
-				}
-				for _, level := range []string{"ONE", "QUORUM"} {
-					if err := lab.sizingOf(ctx, s, r, &best, nodes, size, level); err != nil {
+		var all []sizingCase
+		var conditions []string
+		for _, size := range []int{100, 1000, 10_000} {
+			for _, level := range []string{"ONE", "QUORUM"} {
+				c := sizingCase{nodes, size, level}
+				all, conditions = append(all, c), append(conditions, c.conditions(lab)...)
+			}
+		}
+		parts = append(parts, part{conditions, func(ctx context.Context, lab *Lab, _ *Site, r *report.Report) error {
+			layout := sixNodes(16)
+			layout.Nodes = nodes
+			return lab.with(ctx, layout, func(s *Site) error {
+				for _, c := range all {
+					if !slices.ContainsFunc(c.conditions(lab), lab.wants) {
+						continue
+					}
+					if err := s.ensure(ctx, sized(c.size), 3); err != nil {
+						return err
+					}
+					if err := lab.sizingOf(ctx, s, r, &best, c); err != nil {
 						return err
 					}
 				}
-			}
-			return nil
-		})
+				return nil
+			})
+		}})
+	}
+	wanted, err := lab.wanted(parts)
+	if err != nil {
+		return err
+	}
+	for _, p := range wanted {
+		err := p.measure(ctx, lab, nil, r)
 		r.Tables = append(r.Tables[:0], best)
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sizingCase is a cluster, a size of values in bytes, and a level.
+type sizingCase struct {
+	nodes, size int
+	level       string
+}
+
+// sizingCallers are the numbers of callers that are measured in turn.
+func sizingCallers(lab *Lab) []int {
+	return pick(lab, []int{1, 4, 32}, []int{1, 4, 8, 16, 32, 64, 128, 256, 512})
+}
+
+func (c sizingCase) condition(callers int) string {
+	s := fmt.Sprintf("%d nodes, %s, %d bytes, %d callers", c.nodes, c.level, c.size, callers)
+	if callers == 1 {
+		s = strings.TrimSuffix(s, "s")
+	}
+	return s
+}
+
+func (c sizingCase) conditions(lab *Lab) []string {
+	var out []string
+	for _, callers := range sizingCallers(lab) {
+		out = append(out, c.condition(callers))
+	}
+	return out
 }
 
 // sized returns a profile of rows with one value of this size. The larger the values, the fewer
@@ -83,31 +129,34 @@ func sized(bytes int) *bench.Profile {
 }
 
 // sizingOf measures one size of values at one level, with ever more callers.
-func (lab *Lab) sizingOf(ctx context.Context, s *Site, r *report.Report, best *report.Table, nodes, size int, level string) error {
-	d, err := s.driver(ctx, "consistency: "+level)
+func (lab *Lab) sizingOf(ctx context.Context, s *Site, r *report.Report, best *report.Table, of sizingCase) error {
+	d, err := s.driver(ctx, "consistency: "+of.level)
 	if err != nil {
 		return err
 	}
-	row := []string{strconv.Itoa(nodes), level, strconv.Itoa(size), "none", "", ""}
-	top := 0.0
-	warm := len(s.tables) > 1 || level != "ONE"
-	for i, callers := range pick(lab, []int{1, 4, 32}, []int{1, 4, 8, 16, 32, 64, 128, 256, 512}) {
+	row := []string{strconv.Itoa(of.nodes), of.level, strconv.Itoa(of.size), "none", "", ""}
+	top, before := 0.0, len(r.Runs)
+	warm := len(s.tables) > 1 || of.level != "ONE"
+	for _, callers := range sizingCallers(lab) {
+		condition := of.condition(callers)
+		if !lab.wants(condition) {
+			continue
+		}
 		c := lab.comparison(bench.Load{Concurrency: callers})
 		c.SLA = tight
 		c.Rounds = 1
 		c.Length = pick(lab, 3*time.Second, 10*time.Second)
 		switch {
-		case i > 0:
+		case len(r.Runs) > before:
 			c.Warmup = 0
 		case warm:
 			c.Warmup = pick(lab, 9*time.Second, 20*time.Second)
 		}
-		condition := fmt.Sprintf("%d nodes, %s, %d bytes, %d callers", nodes, level, size, callers)
-		if callers == 1 {
-			condition = strings.TrimSuffix(condition, "s")
-		}
 		if err := lab.run(ctx, r, c, d.Contenders(condition, bench.ProxyGRPCCQL)...); err != nil {
 			return err
+		}
+		if len(r.Runs) == before { // the target is not wanted
+			return nil
 		}
 		round := &r.Runs[len(r.Runs)-1].Rounds[0]
 		if got := *report.Rate(round); round.Latency.P95 < tight.TargetSeconds && got > top {

@@ -397,9 +397,9 @@ func verdict(r *report.Report) error {
 // images.
 func writeReport(out io.Writer, r *report.Report, form, file string, images ...report.Image) (err error) {
 	if file != "" {
-		f, err := os.Create(file)
-		if err != nil {
-			return err
+		f, failed := os.Create(file)
+		if failed != nil {
+			return failed
 		}
 		defer func() { err = errors.Join(err, f.Close()) }()
 		out = f

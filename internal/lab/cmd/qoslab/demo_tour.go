@@ -218,7 +218,11 @@ func (t *demoTour) post(ctx context.Context, path string, body []byte) ([]byte, 
 		return nil, err
 	}
 	defer resp.Body.Close()
-	return io.ReadAll(resp.Body)
+	answer, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("POST %s: %s: %s", path, resp.Status, bytes.TrimSpace(answer))
+	}
+	return answer, err
 }
 
 // tries shows three commands to try, each with its real output.
