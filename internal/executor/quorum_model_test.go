@@ -72,11 +72,11 @@ type stored struct {
 	rowDeleted int64
 }
 
-// apply reconciles as Cassandra does; timestamps are unique.
+// apply reconciles as Cassandra does. Versions with the same timestamp differ in their life alone.
 func (s *stored) apply(o stored) {
 	s.rowDeleted = max(s.rowDeleted, o.rowDeleted)
 	for i, c := range o.cells {
-		if c.ts > s.cells[i].ts {
+		if c.ts > s.cells[i].ts || c.ts == s.cells[i].ts && c.life.After(s.cells[i].life) {
 			s.cells[i] = c
 		}
 	}
@@ -197,7 +197,15 @@ func (s stored) result(k partition.Key, versions bool) partition.Result {
 type write struct {
 	ts, value  int64
 	life       time.Time
+	first      time.Time // life of an earlier attempt with the same timestamp and value; or zero
 	begin, end time.Time // end is zero unless it was acknowledged
+}
+
+// void reports whether a read may find nothing because of the write. What the first attempt left
+// behind counts until the last one is acknowledged.
+func (w *write) void(r *seen) bool {
+	return w.value == 0 || !w.life.IsZero() && !r.end.Before(w.life) ||
+		!w.first.IsZero() && !r.end.Before(w.first) && (w.end.IsZero() || r.begin.Before(w.end))
 }
 
 // seen is what a read found in one cell, 0 for nothing.
@@ -231,8 +239,7 @@ func (h *register) violations() (stale, backwards int) {
 		explain := func(from int64) (int64, bool) {
 			best, ok := int64(0), r.value == 0 && from == 0
 			for _, w := range h.writes {
-				void := w.value == 0 || !w.life.IsZero() && !r.end.Before(w.life)
-				fits := r.value != 0 && w.value == r.value || r.value == 0 && void
+				fits := r.value != 0 && w.value == r.value || r.value == 0 && w.void(&r)
 				if fits && w.ts >= from && !w.begin.After(r.end) && (!ok || w.ts < best) {
 					best, ok = w.ts, true
 				}
@@ -316,6 +323,15 @@ func model(t *testing.T, hosts, rf int, seed uint64, with func(*bench, *Request)
 	return stale, backwards, float64(of["matched"]+of["reconciled"]) / (float64(reads) / cells)
 }
 
+// write applies a change to what a host has of a key.
+func (m *replicas) write(host string, k partition.Key, change stored) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.host(host)[string(k.Routing())]
+	s.apply(change)
+	m.host(host)[string(k.Routing())] = s
+}
+
 // writer writes to one key, one write after the other. A write may reach each replica at
 // once, later or never, and is acknowledged once a quorum has it.
 func (m *replicas) writer(ctx context.Context, k partition.Key, rng *rand.Rand, mu *sync.Mutex, h *[cells]register) {
@@ -332,6 +348,9 @@ func (m *replicas) writer(ctx context.Context, k partition.Key, rng *rand.Rand, 
 		case 2, 3, 4:
 		case 5, 6:
 			w.value, w.life = ts, time.Now().Add(time.Duration(1+rng.IntN(2))*time.Second)
+			if rng.IntN(2) == 0 { // a client that tries again with its own timestamp
+				w.first, w.life = w.life, w.life.Add(time.Duration(rng.IntN(1500))*time.Millisecond)
+			}
 		default:
 			w.value = ts
 			touched = []int{0, 1}[:1+rng.IntN(2)]
@@ -344,16 +363,20 @@ func (m *replicas) writer(ctx context.Context, k partition.Key, rng *rand.Rand, 
 			h[c].writes = append(h[c].writes, w)
 		}
 		mu.Unlock()
+		if !w.first.IsZero() {
+			first := change
+			first.cells[touched[0]].life = w.first
+			for _, host := range m.of(k) {
+				time.Sleep(time.Duration(rng.IntN(800)) * time.Microsecond)
+				if rng.IntN(2) == 0 {
+					m.write(host, k, first)
+				}
+			}
+		}
 		reached := 0
 		for _, host := range m.of(k) {
 			time.Sleep(time.Duration(rng.IntN(800)) * time.Microsecond)
-			deliver := func() {
-				m.mu.Lock()
-				defer m.mu.Unlock()
-				s := m.host(host)[string(k.Routing())]
-				s.apply(change)
-				m.host(host)[string(k.Routing())] = s
-			}
+			deliver := func() { m.write(host, k, change) }
 			switch rng.IntN(10) {
 			case 0, 1, 2, 3:
 			case 4:
@@ -370,6 +393,9 @@ func (m *replicas) writer(ctx context.Context, k partition.Key, rng *rand.Rand, 
 				h[c].writes[at[i]].end = time.Now()
 			}
 			mu.Unlock()
+		}
+		if !w.life.IsZero() && rng.IntN(8) == 0 { // so that it is not overwritten before it expires
+			time.Sleep(time.Until(w.life) + 100*time.Millisecond)
 		}
 		time.Sleep(time.Duration(rng.IntN(60)) * time.Millisecond)
 	}
