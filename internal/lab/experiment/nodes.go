@@ -64,17 +64,8 @@ var nodeChanges = []nodeChange{
 func measureNodes(ctx context.Context, lab *Lab, r *report.Report) error {
 	r.Cluster = "6 nodes, RF 3, 3 racks, 16 vnodes, 450-byte rows, 50 keys, LOCAL_ONE, 4 callers unless said otherwise; a cluster for each setting of cassandra.yaml"
 	r.SLA = &operating
-	wanted, err := lab.wanted(nodeParts())
-	if err != nil {
-		return err
-	}
 	defer judgeNodes(r) // of what has been measured, also after an error
-	for _, p := range wanted {
-		if err := p.measure(ctx, lab, nil, r); err != nil {
-			return err
-		}
-	}
-	return nil
+	return lab.measureParts(ctx, r, nodeParts())
 }
 
 // nodeParts groups the changes by the cluster that they need.

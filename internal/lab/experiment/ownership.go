@@ -35,6 +35,7 @@ func measureOwnership(ctx context.Context, lab *Lab, r *report.Report) error {
 		layouts = append(layouts, Layout{VNodes: 1, Racks: 3, RandomTokens: true}, Layout{VNodes: 256, Racks: 3, RandomTokens: true},
 			Layout{VNodes: 1, Racks: 1}, Layout{VNodes: 16, Racks: 1}, Layout{VNodes: 16, Racks: 1, RandomTokens: true}, Layout{VNodes: 256, Racks: 1})
 	}
+	defer func() { r.Tables = append(r.Tables, t) }()
 	var parts []part
 	for _, layout := range layouts {
 		layout.Nodes = 6
@@ -53,18 +54,7 @@ func measureOwnership(ctx context.Context, lab *Lab, r *report.Report) error {
 			})
 		}})
 	}
-	wanted, err := lab.wanted(parts)
-	if err != nil {
-		return err
-	}
-	for _, p := range wanted {
-		err := p.measure(ctx, lab, nil, r)
-		r.Tables = append(r.Tables[:0], t)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return lab.measureParts(ctx, r, parts)
 }
 
 // tokensOf returns the condition of a layout.

@@ -63,16 +63,7 @@ func measureQuorum(ctx context.Context, lab *Lab, r *report.Report) error {
 			return c.measure(ctx, lab, r, &outcomes)
 		}})
 	}
-	wanted, err := lab.wanted(parts)
-	if err != nil {
-		return err
-	}
-	for _, p := range wanted {
-		if err := p.measure(ctx, lab, nil, r); err != nil {
-			return err
-		}
-	}
-	return nil
+	return lab.measureParts(ctx, r, parts)
 }
 
 // conditions returns the conditions of the case: one or, with all, also a fixed rate, more callers,

@@ -48,6 +48,7 @@ func measureSizing(ctx context.Context, lab *Lab, r *report.Report) error {
 		Title:   "Highest rate with p95 < 5 ms",
 		Columns: []string{"nodes", "level", "value bytes", "callers", "lookups/s", "p95 ms"},
 	}
+	defer func() { r.Tables = append(r.Tables, best) }()
 	var parts []part
 	for _, nodes := range []int{3, 6} {
 		var all []sizingCase
@@ -77,18 +78,7 @@ func measureSizing(ctx context.Context, lab *Lab, r *report.Report) error {
 			})
 		}})
 	}
-	wanted, err := lab.wanted(parts)
-	if err != nil {
-		return err
-	}
-	for _, p := range wanted {
-		err := p.measure(ctx, lab, nil, r)
-		r.Tables = append(r.Tables[:0], best)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return lab.measureParts(ctx, r, parts)
 }
 
 // sizingCase is a cluster, a size of values in bytes, and a level.

@@ -117,6 +117,20 @@ func (lab *Lab) wanted(parts []part) ([]part, error) {
 	return out, nil
 }
 
+// measureParts measures the wanted parts, which boot clusters of their own.
+func (lab *Lab) measureParts(ctx context.Context, r *report.Report, parts []part) error {
+	wanted, err := lab.wanted(parts)
+	if err != nil {
+		return err
+	}
+	for _, p := range wanted {
+		if err := p.measure(ctx, lab, nil, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func measureTargeting(ctx context.Context, lab *Lab, r *report.Report) error {
 	r.Cluster = "6 nodes, RF 3, 3 racks, 16 vnodes, 450-byte rows, 50 keys"
 	r.SLA = &operating
