@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"testing"
@@ -10,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qosproxy/qosproxy/internal/config"
 )
 
 // TestTheTourWaitsForNodesToGetWarm uses nodes that are slow and fail now and then, as after a
@@ -62,4 +66,15 @@ func TestTheTourShowsCommandsWithTheirOutput(t *testing.T) {
 
 	tour.binary = echo + "-none"
 	require.ErrorContains(t, tour.try(t.Context(), "ring"), "qosproxy ring")
+}
+
+func TestTheTourTakesNoErrorForAnAnswer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no table shop.nothing", http.StatusNotFound)
+	}))
+	defer server.Close()
+	cfg := &config.Config{}
+	cfg.Listen.HTTP = strings.TrimPrefix(server.URL, "http://")
+	_, err := (&demoTour{cfg: cfg}).post(t.Context(), "/v1/shop/nothing:batchGet", nil)
+	require.ErrorContains(t, err, "POST /v1/shop/nothing:batchGet: 404 Not Found: no table shop.nothing")
 }
