@@ -44,6 +44,9 @@ type load struct {
 	least, most float64
 	// limit is most unless it is lowered; former is what it was before a probe, 0 without one.
 	limit, former float64
+	// halved is what the limit was before it was halved, and restored the halved one from when it
+	// was set back to that until lookups are in time; 0 otherwise.
+	halved, restored float64
 	// lowered is when the limit was lowered, zero while it is not, and before the share of
 	// lookups that were late then. helped is when the limit last showed that it helps, or else
 	// when it was lowered; useful is set once that share was seen halved.
@@ -131,7 +134,7 @@ func (l *load) check(now time.Time) {
 	s := &l.sample
 	age := now.Sub(s.begin)
 	switch lowered := !l.lowered.IsZero(); {
-	case (s.lookups >= enough || l.former != 0 && s.lookups >= few) && age >= sampleTime:
+	case (s.lookups >= enough || (l.former != 0 || l.halved != 0) && s.lookups >= few) && age >= sampleTime:
 	case s.collapsed() && (s.lookups >= enough || lowered && s.lookups >= few):
 	case lowered && age >= patience, age >= shortWindow*time.Second:
 	default:
@@ -198,17 +201,31 @@ func (l *load) probe(s *sample, now time.Time) {
 
 // steer moves the limit to where lookups at the percentile of the SLO take the margin of their
 // time. By Little's law latency is proportional to what is in-flight as long as the hosts are
-// busy.
+// busy. When most lookups are late the limit is halved, and restored as soon as others are in time:
+// it was a pause, as for the garbage collection of a node. If most are late then, it was not.
 func (l *load) steer(s *sample, now time.Time) {
 	goal := margin
 	if l.lone(now) {
 		goal = loneMargin
 	}
-	switch by := goal / max(s.slowest(), goal/2); {
+	by := goal / max(s.slowest(), goal/2)
+	switch {
+	case s.collapsed() && l.restored != 0: // it was not a pause
+		l.set(l.restored, now)
+		l.halved, l.restored = 0, 0
 	case s.collapsed():
+		l.halved = max(l.halved, l.limit)
 		l.set(l.limit/2, now)
-	case by > 1 || s.allowed >= 1 || s.exceeds():
-		l.limit = l.within(l.limit * by)
+	case l.halved != 0 && by > 1:
+		l.restored = l.limit
+		l.set(l.halved, now)
+		l.halved = 0
+	case l.halved != 0 && s.exceeds() && now.Sub(l.changed) < patience: // of the pause
+	default:
+		l.halved, l.restored = 0, 0
+		if by > 1 || s.allowed >= 1 || s.exceeds() {
+			l.limit = l.within(l.limit * by)
+		}
 	}
 }
 
@@ -240,6 +257,7 @@ func (l *load) set(limit float64, now time.Time) {
 
 func (l *load) lift() {
 	l.limit, l.former, l.lowered, l.changed = l.most, 0, time.Time{}, time.Time{}
+	l.halved, l.restored = 0, 0
 }
 
 // fits reports whether a lookup of a rank may start. It may while those in-flight of its rank

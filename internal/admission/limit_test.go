@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,6 +173,56 @@ func TestOverloadOfHostsThatVaryKeepsItsGoodput(t *testing.T) {
 		good, _ := count(all)
 		t.Logf("goodput %.0f of %.0f/s, %.4f of the admitted in time", float64(good)/28, capacity(50), admitted(all))
 		return float64(good)/28 >= 0.8*capacity(50) && admitted(all) >= 0.95
+	})
+}
+
+// TestALimitIsRestoredAfterAPause has half of the hosts pause for 0.6 s every 6 s, as for garbage.
+// Lookups take 20 ms more at random, so that at a halved limit they hardly take less, and steering
+// alone needs seconds to raise it again.
+func TestALimitIsRestoredAfterAPause(t *testing.T) {
+	underrace.Skip(t, underrace.Simulations)
+	const pause, every, length, runs = 600 * time.Millisecond, 6 * second, 60 * second, 4
+	inTime := func(t *testing.T, change configured, c caller) (good int) {
+		c.who, c.keys = service, 50
+		for seed := range uint64(runs) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, change)
+				s.tail, s.rng = 20*time.Millisecond, rand.New(rand.NewPCG(seed, 3))
+				for at := every; at < length; at += every {
+					s.after(at, func() {
+						for _, h := range s.rng.Perm(simHosts)[:simHosts/2] {
+							s.free[h] = s.free[h].Add(max(time.Since(s.free[h]), 0) + pause)
+						}
+					})
+				}
+				n, _ := count(between(s.run(length, c), settled, length))
+				good += n
+			})
+		}
+		return good
+	}
+	possible := float64(inTime(t, disabled, caller{loops: 24}))
+	perSecond := 1 / (runs * (length - settled).Seconds())
+	for _, times := range []float64{1.5, 2} {
+		load := caller{rate: steady(times * possible * perSecond)}
+		good, without := float64(inTime(t, nil, load)), float64(inTime(t, unlimited, load))
+		t.Logf("%g times the possible load: in time %.0f/s of %.0f, without a limit %.0f", times, good*perSecond, possible*perSecond, without*perSecond)
+		assert.Greater(t, good, 0.8*possible)
+		assert.Less(t, without, 0.8*possible, "control: no limit")
+	}
+}
+
+// TestALimitIsNotRestoredOnHostsThatBecameSlow has hosts that take four times as long from a moment
+// on.
+func TestALimitIsNotRestoredOnHostsThatBecameSlow(t *testing.T) {
+	underrace.Skip(t, underrace.Simulations)
+	bubble(t, noLimit, func(t *testing.T, change configured) bool {
+		s := newSim(t, change)
+		s.after(10*second, func() { s.slow = 4 })
+		all := between(s.run(30*second, caller{who: service, keys: 50, rate: steady(2 * capacity(50))}), 11*second, 30*second)
+		good, _ := count(all)
+		t.Logf("in time %.0f/s of %.0f, %.4f of the admitted", float64(good)/19, capacity(50)/4, admitted(all))
+		return float64(good)/19 >= 0.85*capacity(50)/4 && admitted(all) >= 0.93
 	})
 }
 

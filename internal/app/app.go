@@ -148,17 +148,16 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}); err != nil {
 		return fmt.Errorf("register the metrics of statements: %w", err)
 	}
-	a.executor = executor.New(executor.Config{
+	a.executor = executor.New(safeguards(executor.Config{
 		Reader:     a.merge,
 		GroupSize:  a.meter.GroupSize,
 		Ring:       a.cluster.Ring,
 		Logger:     a.log,
 		Registerer: registry,
 		Incidents:  a.incidents,
-		Avoidance:  avoidance(),
 
 		FailoverKeys: a.started.Cassandra.DCFailoverKeys,
-	})
+	}))
 	a.onStop(func(context.Context) error { a.executor.Close(); return nil })
 
 	a.lookups = lookup.New(lookup.Config{

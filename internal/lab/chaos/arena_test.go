@@ -71,7 +71,7 @@ type arena struct {
 	wide      *bench.Dataset         // of the scenario memory; nil until filled
 	mebibytes *bench.Dataset         // of the scenarios flood-…; nil until filled
 	tombs     bool                   // whether fillTombs has run
-	callers   int                    // how many get the most lookups in time from busy nodes; see busiest
+	callers   map[string]int         // by settings, how many get the most lookups in time from busy nodes; see busiest
 	static    bool                   // whether dynamic_snitch is off
 	stalls    *stallWatch
 }
@@ -124,7 +124,7 @@ func newArena(t *testing.T) *arena {
 	// Otherwise the first node would write it, for ten seconds of CPU, whenever a scenario stops it,
 	// and all nodes would take twice as long to start.
 	require.NoError(t, site.Cluster.SaveArchive(ctx))
-	a := &arena{t: t, site: site, cluster: site.Cluster, data: map[int]*bench.Dataset{}, proxies: map[string]*subject{}, stalls: watchStalls(ctx)}
+	a := &arena{t: t, site: site, cluster: site.Cluster, data: map[int]*bench.Dataset{}, proxies: map[string]*subject{}, callers: map[string]int{}, stalls: watchStalls(ctx)}
 	for _, replication := range []int{1, 3} {
 		require.NoError(t, site.Load(ctx, products(fmt.Sprintf("chaos_rf%d", replication), "products", partitions()), replication))
 		a.data[replication] = site.Data

@@ -1,0 +1,23 @@
+//go:build chaos
+
+package app
+
+import (
+	"math"
+	"os"
+
+	"github.com/qosproxy/qosproxy/internal/executor"
+)
+
+// safeguards turns some of the executor's off, for controls. In the proxy that the chaos suite
+// builds, CHAOS_AVOIDANCE=nothing in the environment has plans avoid no host, and
+// CHAOS_HOST_KEYS=all lets any number of keys be outstanding at a host.
+func safeguards(cfg executor.Config) executor.Config {
+	if os.Getenv("CHAOS_AVOIDANCE") == "nothing" {
+		cfg.Avoidance = executor.AvoidNothing
+	}
+	if os.Getenv("CHAOS_HOST_KEYS") == "all" {
+		cfg.Limits.InflightKeys = math.MaxInt32
+	}
+	return cfg
+}
