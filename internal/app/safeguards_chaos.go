@@ -3,21 +3,21 @@
 package app
 
 import (
-	"math"
 	"os"
+	"strconv"
 
 	"github.com/qosproxy/qosproxy/internal/executor"
 )
 
 // safeguards turns some of the executor's off, for controls. In the proxy that the chaos suite
-// builds, CHAOS_AVOIDANCE=nothing in the environment has plans avoid no host, and
-// CHAOS_HOST_KEYS=all lets any number of keys be outstanding at a host.
+// builds, CHAOS_AVOIDANCE=nothing in the environment has plans avoid no host, and CHAOS_HOST_KEYS is
+// how many keys may be outstanding at a host.
 func safeguards(cfg executor.Config) executor.Config {
 	if os.Getenv("CHAOS_AVOIDANCE") == "nothing" {
 		cfg.Avoidance = executor.AvoidNothing
 	}
-	if os.Getenv("CHAOS_HOST_KEYS") == "all" {
-		cfg.Limits.InflightKeys = math.MaxInt32
+	if keys, err := strconv.Atoi(os.Getenv("CHAOS_HOST_KEYS")); err == nil {
+		cfg.Limits.InflightKeys = keys
 	}
 	return cfg
 }

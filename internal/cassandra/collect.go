@@ -104,7 +104,9 @@ func (c *collector) collect(rows rows) (err error) {
 			return errors.Join(err, rows.Close())
 		}
 		if c.span.len() == 1 && (c.keys[0].given != nil || c.keys[0].more) {
-			// The one key is too large or full already; its further pages are not read.
+			// The one key is too large or full already; its further pages are not read, and nothing is
+			// known of the rows that they have.
+			c.censored = true
 			break
 		}
 	}

@@ -77,6 +77,25 @@ func TestCollectorTellsAKeyThatIsTooLargeAlone(t *testing.T) {
 	assert.Equal(t, *tooManyBytes, r.results[1])
 }
 
+// A key of which only a part is read says that keys have no fewer rows than that.
+func TestAKeyThatIsTooLargeDoesNotLowerTheRowsOfAKey(t *testing.T) {
+	for name, tt := range map[string]struct {
+		maxBytes int
+		lower    bool
+	}{"read whole": {math.MaxInt32, true}, "too large": {10, false}} {
+		r := newTestReading(t, 1, 100, tt.maxBytes, true)
+		r.volume = &volume{}
+		r.volume.observe(1, 1000, 1000, false)
+		before := r.volume.rowsOfKey()
+		var came fakeRows
+		for range 4 {
+			came.cells = append(came.cells, cells("k0", []byte("1"), []byte("12345678")))
+		}
+		require.NoError(t, newCollector(r, span{0, 1}).collect(&came))
+		assert.Equal(t, tt.lower, r.volume.rowsOfKey() < before, name)
+	}
+}
+
 // TestCollectorKeepsEveryRow compares the collector with a map, for rows that
 // come in any order.
 func TestCollectorKeepsEveryRow(t *testing.T) {

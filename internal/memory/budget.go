@@ -85,11 +85,21 @@ func (b *Budget) Release(bytes int64) {
 
 // makeRoom reports whether bytes fit below limit. To make them fit, it evicts calls and answers
 // of the heaviest connections, as long as these hold more than asking with the bytes; asking is
-// nil for a lookup. The mutex is held.
+// nil for a lookup. If all of these would not be enough, none is evicted. The mutex is held.
 func (b *Budget) makeRoom(bytes, limit int64, asking *Peer, after *actions) bool {
 	own := bytes
 	if asking != nil {
 		own += asking.used
+	}
+	if over := b.used + bytes - limit; over > 0 {
+		for p := range b.peers {
+			if p != asking {
+				over -= p.evictable(own)
+			}
+		}
+		if over > 0 {
+			return false
+		}
 	}
 	for b.used+bytes > limit {
 		heaviest := b.heaviest()

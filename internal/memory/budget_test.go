@@ -68,6 +68,22 @@ func TestTheHeaviestConnectionFindsNoRoom(t *testing.T) {
 	begin(t, light) // a call of the heavy one is evicted for it
 }
 
+func TestNobodyIsEvictedInVain(t *testing.T) {
+	b := New(10 * CallBytes)
+	require.True(t, b.Hold(7*CallBytes, 1))
+	heavy := b.Peer(nil, 0)
+	calls := []*Call{begin(t, heavy), begin(t, heavy), begin(t, heavy)}
+	assert.False(t, b.Hold(2*CallBytes, 0.5), "all of the connection would not be enough")
+	for _, c := range calls {
+		assert.NoError(t, c.Err())
+	}
+	assert.False(t, b.Hold(2*CallBytes, 1), "nor what it holds beyond as much")
+	assert.NoError(t, calls[2].Err())
+	assert.True(t, b.Hold(CallBytes, 1))
+	assert.NoError(t, calls[1].Err())
+	assert.Error(t, calls[2].Err())
+}
+
 func TestWithoutALimitNothingIsRefused(t *testing.T) {
 	b := New(0)
 	p := b.Peer(nil, 0)
@@ -330,10 +346,14 @@ func TestEveryByteIsGivenBack(t *testing.T) {
 		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "which") }
 		bytes := func() int { return rapid.IntRange(0, 3*CallBytes).Draw(t, "bytes") }
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			before := b.Usage().Evicted[Full]
 			switch rapid.IntRange(0, 9).Draw(t, "step") {
 			case 0, 1:
-				if c, err := peers[pick(3)].Begin(nil); err == nil {
+				switch c, err := peers[pick(3)].Begin(nil); {
+				case err == nil:
 					calls = append(calls, c)
+				case b.Usage().Evicted[Full] > before+1:
+					t.Fatal("others were evicted for a call that found no room all the same")
 				}
 			case 2:
 				peers[pick(3)].Received(bytes())
@@ -356,8 +376,11 @@ func TestEveryByteIsGivenBack(t *testing.T) {
 					calls[pick(len(calls))].End()
 				}
 			case 7:
-				if n := int64(bytes()); b.Hold(n, 1) {
+				switch n := int64(bytes()); {
+				case b.Hold(n, 1):
 					held = append(held, n)
+				case b.Usage().Evicted[Full] > before:
+					t.Fatal("calls were evicted for a lookup that found no room all the same")
 				}
 			case 8:
 				if len(calls) > 0 {

@@ -103,6 +103,25 @@ func (p *Peer) evict(why Reason, after *actions) {
 	}
 }
 
+// evictable returns how many bytes are released when evict is called as long as the connection holds
+// more than own. The mutex is held.
+func (p *Peer) evictable(own int64) (freed int64) {
+	received, waiting := p.received, int64(p.pending.Load())
+	for c := p.receiving.newest; c != nil && p.used-freed > own; c = c.older {
+		waiting--
+		left := p.counts(received, waiting)
+		freed += c.used + received - left
+		received = left
+	}
+	for a := p.answers.newest; a != nil && p.used-freed > own; a = a.older {
+		if p.close != nil {
+			return p.used
+		}
+		freed += a.bytes
+	}
+	return freed
+}
+
 // Call is a request on its way and its answer. Its methods are safe for concurrent use. A nil
 // Call holds nothing.
 type Call struct {
@@ -313,13 +332,18 @@ func (p *Peer) arrived(c *Call, bytes int64) {
 		return
 	}
 	remove(&p.receiving, c)
-	left := max(p.received-bytes, 0)
-	switch waiting := int64(p.pending.Add(-1)); {
-	case waiting == 0:
-		left = 0
-	case p.most > 0:
-		left = min(left, waiting*p.most)
-	}
+	left := p.counts(max(p.received-bytes, 0), int64(p.pending.Add(-1)))
 	p.take(left - p.received)
 	p.received = left
+}
+
+// counts returns how many of the bytes that have come still count when so many calls wait.
+func (p *Peer) counts(received, waiting int64) int64 {
+	switch {
+	case waiting == 0:
+		return 0
+	case p.most > 0:
+		return min(received, waiting*p.most)
+	}
+	return received
 }
