@@ -93,8 +93,8 @@ func (b *Budget) makeRoom(bytes, limit int64, asking *Peer, after *actions) bool
 	}
 	if over := b.used + bytes - limit; over > 0 {
 		for p := range b.peers {
-			if p != asking {
-				over -= p.evictable(own)
+			if over > 0 && p != asking {
+				over -= p.evictable(own, over)
 			}
 		}
 		if over > 0 {

@@ -104,16 +104,16 @@ func (p *Peer) evict(why Reason, after *actions) {
 }
 
 // evictable returns how many bytes are released when evict is called as long as the connection holds
-// more than own. The mutex is held.
-func (p *Peer) evictable(own int64) (freed int64) {
+// more than own, up to the first that are enough. The mutex is held.
+func (p *Peer) evictable(own, enough int64) (freed int64) {
 	received, waiting := p.received, int64(p.pending.Load())
-	for c := p.receiving.newest; c != nil && p.used-freed > own; c = c.older {
+	for c := p.receiving.newest; c != nil && p.used-freed > own && freed < enough; c = c.older {
 		waiting--
 		left := p.counts(received, waiting)
 		freed += c.used + received - left
 		received = left
 	}
-	for a := p.answers.newest; a != nil && p.used-freed > own; a = a.older {
+	for a := p.answers.newest; a != nil && p.used-freed > own && freed < enough; a = a.older {
 		if p.close != nil {
 			return p.used
 		}

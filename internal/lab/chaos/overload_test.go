@@ -110,7 +110,7 @@ const risen = 1.1
 // refused callers would come back at once, and their refusals would be the load. With so little
 // CPU, nodes would compile for minutes the code that only a high load needs. So they are warmed
 // with all CPUs until they answer no more than before, and the search is repeated until two in a
-// row find no more. All scenarios share the result. It leaves the nodes on one CPU.
+// row find no more. Scenarios of equal settings share the result. It leaves the nodes on one CPU.
 func (a *arena) busiest(settings ...string) int {
 	key := strings.Join(settings, ", ")
 	if found := a.callers[key]; found > 0 {
