@@ -30,6 +30,8 @@ type machine struct {
 	rng   *rand.Rand
 	busy  time.Duration
 	sent  int
+	// exact has statements of as many keys take the same time each.
+	exact bool
 	// straggler returns for how long a statement hangs; 0 for not at all.
 	straggler func(rng *rand.Rand) time.Duration
 }
@@ -51,7 +53,10 @@ var costs = costing(statementTime, keyTime)
 func (m *machine) Read(ctx context.Context, q *executor.SubQuery) ([]partition.Result, error) {
 	m.mu.Lock()
 	now := time.Since(m.begin)
-	work := time.Duration(float64(statementTime+time.Duration(len(q.Keys))*keyTime) * math.Exp(0.2*m.rng.NormFloat64()))
+	work := statementTime + time.Duration(len(q.Keys))*keyTime
+	if !m.exact {
+		work = time.Duration(float64(work) * math.Exp(0.2*m.rng.NormFloat64()))
+	}
 	first := 0
 	for i := range m.free {
 		if m.free[i] < m.free[first] {
@@ -288,7 +293,9 @@ func TestAStragglerHoldsUpNobody(t *testing.T) {
 func TestBatchWorkDelaysNobody(t *testing.T) {
 	at := func(batch, equal bool) *outcome {
 		return run(t, func() *load {
-			l := &load{machines: []*machine{newMachine(1)}, callers: 40, hosts: 1, groups: 1, keys: 40, lookups: 60, equal: equal}
+			m := newMachine(1)
+			m.exact = true
+			l := &load{machines: []*machine{m}, callers: 40, hosts: 1, groups: 1, keys: 40, lookups: 100, equal: equal}
 			l.priority = func(c int) identity.Priority {
 				if c%20 == 0 {
 					return identity.Interactive
@@ -303,10 +310,15 @@ func TestBatchWorkDelaysNobody(t *testing.T) {
 	}
 	largest := statementTime + (enoughKeys+40)*keyTime + 2*wireTime
 	alone, with, control := at(false, false), at(true, false), at(true, true)
-	p99 := func(o *outcome, p identity.Priority) time.Duration { return o.at(p, 0.99) }
-	t.Logf("interactive p99: alone %v, beside batch work %v, without priorities %v; one statement takes %v", p99(alone, identity.Interactive),
-		p99(with, identity.Interactive), p99(control, identity.Interactive), largest)
-	// It waits for one statement of batch work, whose time varies.
-	assert.Less(t, p99(with, identity.Interactive), p99(alone, identity.Interactive)+largest*3/2)
+	p99 := func(o *outcome) time.Duration { return o.at(identity.Interactive, 0.99) }
+	// The order of callers differs from run to run, and with it the slowest few lookups.
+	beside := []time.Duration{p99(with)}
+	for range 4 {
+		beside = append(beside, p99(at(true, false)))
+	}
+	slices.Sort(beside)
+	t.Logf("interactive p99: alone %v, beside batch work %v, without priorities %v; one statement takes %v", p99(alone), beside, p99(control), largest)
+	// It waits for one statement of batch work, and now and then for a part of the next.
+	assert.Less(t, beside[len(beside)/2], p99(alone)+largest*3/2)
 	assert.Greater(t, control.at(identity.Interactive, 0.5), 2*with.at(identity.Interactive, 0.5))
 }
