@@ -137,3 +137,54 @@ func TestAHostThatFailsIsNoAnswerToItsKeys(t *testing.T) {
 	assert.Equal(t, len(first.keys), got.Failed)
 	assert.ErrorContains(t, got.Err, "broken")
 }
+
+// The statements of quorum-cover go to two different replicas of each key, and answers that differ
+// in a write time are no answer.
+func TestAQuorumCoverComparesTwoReplicas(t *testing.T) {
+	for name, differ := range map[string]bool{"alike": false, "written at other times": true} {
+		t.Run(name, func(t *testing.T) {
+			d := dataset(t, small, 7)
+			l := newWorkload(d, d.resolve(d.Profile.Mix), 1).next()
+			c, asked := coverOver(t, d, l, "")
+			c.quorum = true
+			addVersions(c.queries)
+			values := c.read
+			c.read = func(ctx context.Context, host string, q *executor.Query, keys []partition.Key) ([]partition.Result, error) {
+				results, err := values(ctx, host, q, keys)
+				for _, r := range results {
+					for i := range r.Rows {
+						for range (len(q.Columns) - len(r.Rows[i])) / 2 {
+							written := make([]byte, 8)
+							if differ {
+								written[7] = host[len(host)-1]
+							}
+							r.Rows[i] = append(r.Rows[i], written, nil)
+						}
+					}
+				}
+				return results, err
+			}
+			got := c.Do(t.Context(), l)
+			require.Len(t, asked(), 4)
+			hosts := map[int]map[string]bool{}
+			for _, s := range asked() {
+				for _, k := range s.keys {
+					if hosts[k] == nil {
+						hosts[k] = map[string]bool{}
+					}
+					hosts[k][s.host] = true
+				}
+			}
+			require.Len(t, hosts, len(l.Keys))
+			for k, two := range hosts {
+				assert.Len(t, two, 2, k)
+			}
+			if !differ {
+				assert.Equal(t, Outcome{SubQueries: 4}, got)
+				return
+			}
+			assert.Equal(t, len(l.Keys), got.Failed)
+			assert.ErrorContains(t, got.Err, "mismatched")
+		})
+	}
+}

@@ -110,8 +110,8 @@ func (o *Open) target(ctx context.Context, name string) (Target, error) {
 		return o.newGRPC(secure, qosproxyv1.Encoding_ENCODING_CQL)
 	case ProxyHTTP:
 		return o.newHTTP(scheme + o.HTTP), nil
-	case Cover:
-		return o.newCover(ctx)
+	case Cover, QuorumCover:
+		return o.newCover(ctx, name == QuorumCover)
 	case Grouped:
 		return o.newGrouped(ctx)
 	default:

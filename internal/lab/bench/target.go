@@ -47,12 +47,16 @@ const (
 	SingleSpeculative = "single-speculative"
 	// Cover sends each host of a greedy set cover one unpaged IN for its keys, with the driver alone.
 	Cover = "cover"
+	// QuorumCover sends as many covers as a quorum has replicas, each to other replicas of a key, and
+	// compares what they answer, with write times and TTLs. Its Open.Consistency is a level of one
+	// replica.
+	QuorumCover = "quorum-cover"
 	// Grouped runs the proxy's own planner and executor in the client.
 	Grouped = "grouped"
 )
 
 // Targets are the names of all targets.
-var Targets = []string{ProxyGRPC, ProxyGRPCCQL, ProxyHTTP, In, InUnpaged, Single, SingleSpeculative, Cover, Grouped}
+var Targets = []string{ProxyGRPC, ProxyGRPCCQL, ProxyHTTP, In, InUnpaged, Single, SingleSpeculative, Cover, QuorumCover, Grouped}
 
 // IsProxy reports whether a target asks a proxy.
 func IsProxy(target string) bool { return strings.HasPrefix(target, "proxy-") }

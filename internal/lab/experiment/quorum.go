@@ -104,8 +104,20 @@ func (q quorumCase) measure(ctx context.Context, lab *Lab, r *report.Report, out
 		if err != nil {
 			return err
 		}
+		client, err := s.driverOf(proxy, func(open *bench.Open) {
+			if open.Consistency = "NODE_LOCAL"; q.direct {
+				open.Consistency = "LOCAL_ONE"
+			}
+		})
+		if err != nil {
+			return err
+		}
 		of := func(condition string, targets ...string) []bench.Contender {
-			return append(coordinators.Contenders(condition, targets...), named(byReplicas, replicas.Contenders(condition, bench.ProxyGRPC))...)
+			contenders := append(coordinators.Contenders(condition, targets...), named(byReplicas, replicas.Contenders(condition, bench.ProxyGRPC))...)
+			if q.all {
+				contenders = append(contenders, client.Contenders(condition, bench.QuorumCover)...)
+			}
+			return contenders
 		}
 		at := func(condition string, load bench.Load, targets ...string) error {
 			return lab.runCounting(ctx, s, r, lab.comparison(load), of(condition, targets...)...)
@@ -186,6 +198,8 @@ func judgeQuorum(r *report.Report) {
 		}
 		for _, condition := range q.conditions() {
 			cpu(condition, limit, bench.InUnpaged)
+			atMost(r, "cluster CPU per lookup, quorum-cover / in-unpaged, "+condition, limit,
+				find(r, bench.QuorumCover, condition), report.CassandraCPU, find(r, bench.InUnpaged, condition), report.CassandraCPU)
 		}
 		if q.all {
 			cpu(q.condition, 1.0/10, bench.Single)

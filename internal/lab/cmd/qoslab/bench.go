@@ -72,6 +72,8 @@ Targets:
   single-speculative       the same with the driver's speculative execution
   cover                    an unpaged IN for each host of the least set of hosts that
                            have all keys, by the driver alone
+  quorum-cover             covers over as many different replicas as are a quorum, whose
+                           answers are compared
   grouped                  the proxy's planner and executor, run in the client
 
 --compare runs several targets in turns, A B A B.
