@@ -75,7 +75,7 @@ func TestTailAtScale(t *testing.T) {
 }
 
 func TestPausesAndLimpingNodes(t *testing.T) {
-	clusters := []Cluster{{Nodes: 12, Load: 0.5, Lookups: 10_000, Draws: 1}}
+	clusters := []Cluster{{Nodes: 12, Load: 0.5, Lookups: 30_000, Draws: 1}}
 	if long() {
 		clusters = nil
 		for nodes, draws := range map[int]int{3: 6, 12: 3, 48: 1, 100: 1} {
