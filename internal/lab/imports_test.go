@@ -33,7 +33,7 @@ var allowed = map[string]struct{ lab, product []string }{
 	"simulate": {[]string{"report"}, []string{"internal/cost", "internal/executor", "internal/hedge", "internal/merge", "internal/partition", "internal/planner",
 		"internal/ring", "internal/schema"}},
 	"bench": {[]string{"report"}, []string{"api/qosproxy/v1", "internal/cassandra", "internal/cqltype", "internal/executor", "internal/hedge",
-		"internal/lookup", "internal/partition", "internal/planner", "internal/ring", "internal/schema"}},
+		"internal/lookup", "internal/partition", "internal/planner", "internal/quorum", "internal/ring", "internal/schema"}},
 	"experiment": {[]string{"bench", "devcluster", "profiles", "report"}, []string{"internal/cassandra", "internal/ring"}},
 	"chaos":      {[]string{"report"}, nil},
 	"cmd/qoslab": {[]string{"bench", "chaos", "devcluster", "experiment", "profiles", "report"}, []string{"api/qosproxy/v1", "internal/app",
