@@ -108,7 +108,8 @@ func (t *coverTarget) ask(ctx context.Context, q *executor.Query, keys []partiti
 }
 
 // compare returns for each key what its replicas say together. Keys that one of them did not
-// answer, or whose answers differ, have failed. columns are those of a query with addVersions.
+// answer, or whose answers differ, have failed. What is absent on all of them is believed to be,
+// unlike by the proxy, which reads it again. columns are those of a query with addVersions.
 func compare(answers [][]partition.Result, columns []schema.Column) []partition.Result {
 	columns = slices.DeleteFunc(slices.Clone(columns), func(c schema.Column) bool { return c.Function != schema.Value })
 	out := make([]partition.Result, len(answers[0]))
@@ -122,7 +123,14 @@ func compare(answers [][]partition.Result, columns []schema.Column) []partition.
 			continue
 		}
 		result, outcome := quorum.Compare(replicas, columns)
-		if outcome != quorum.Matched {
+		switch outcome {
+		case quorum.Matched:
+		case quorum.Absent:
+			result = replicas[0]
+			for i, row := range result.Rows {
+				result.Rows[i] = row[:len(columns)]
+			}
+		default:
 			result = partition.Result{Status: partition.Failed, Err: fmt.Errorf("the answers of the replicas: %s", outcome)}
 		}
 		out[k] = result

@@ -14,6 +14,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/ring"
+	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
 const twoColumns = "name: two\nkeyspace: ks\ntable: t\npartitions: 400\nkey_prefix: {name: tenant, type: text}\nkey: {name: id, type: text}\n" +
@@ -187,4 +188,20 @@ func TestAQuorumCoverComparesTwoReplicas(t *testing.T) {
 			assert.ErrorContains(t, got.Err, "mismatched")
 		})
 	}
+}
+
+func TestWhatIsAbsentOnAllReplicasIsAbsent(t *testing.T) {
+	columns := []schema.Column{{Name: "a", Kind: schema.Regular}, {Name: "b", Kind: schema.Regular}}
+	for _, c := range columns {
+		columns = append(columns, c.With(schema.WriteTime), c.With(schema.TTL))
+	}
+	row := func() partition.Result {
+		cells := partition.Row{[]byte("x"), nil, make([]byte, 8), nil, nil, nil}
+		return partition.Result{Status: partition.Found, Rows: []partition.Row{cells}}
+	}
+	none := partition.Result{Status: partition.NotFound}
+	got := compare([][]partition.Result{{row(), none, none}, {row(), none, row()}}, columns)
+	assert.Equal(t, []partition.Row{{[]byte("x"), nil}}, got[0].Rows, "a cell")
+	assert.Equal(t, partition.NotFound, got[1].Status, "a key")
+	assert.Equal(t, partition.Failed, got[2].Status, "a key of which one replica has a row")
 }
