@@ -56,7 +56,7 @@ func TestCostsAndSizeAreLearned(t *testing.T) {
 		want           int
 	}{
 		"keys of a pausing node are left to the planner": {700 * time.Microsecond, 287 * time.Microsecond, 3, 12, 0},
-		"and so are dear keys":                           {700 * time.Microsecond, time.Millisecond, 1, 10, 0},
+		"and so are expensive keys":                      {700 * time.Microsecond, time.Millisecond, 1, 10, 0},
 		"cheap keys make large groups":                   {700 * time.Microsecond, 50 * time.Microsecond, 15, 50, 42},
 		"very cheap ones fill the budget":                {200 * time.Microsecond, 50 * time.Microsecond, 15, 50, 37},
 		"keys may take what three slow statements do":    {10 * ms, 400 * time.Microsecond, 3, 25, 50},
@@ -86,8 +86,8 @@ func TestFewReadsEndTheFirstSizeOnlyWhereItIsSlow(t *testing.T) {
 		statement, key time.Duration
 		want           func(t assert.TestingT, keys int)
 	}{
-		"cheap keys": {2 * ms, 50 * time.Microsecond, func(t assert.TestingT, keys int) { assert.GreaterOrEqual(t, keys, firstSize) }},
-		"dear keys":  {700 * time.Microsecond, time.Millisecond, func(t assert.TestingT, keys int) { assert.Zero(t, keys) }},
+		"cheap keys":     {2 * ms, 50 * time.Microsecond, func(t assert.TestingT, keys int) { assert.GreaterOrEqual(t, keys, firstSize) }},
+		"expensive keys": {700 * time.Microsecond, time.Millisecond, func(t assert.TestingT, keys int) { assert.Zero(t, keys) }},
 		"keys of a pausing node": {700 * time.Microsecond, 200 * time.Microsecond,
 			func(t assert.TestingT, keys int) { assert.Zero(t, keys) }},
 	} {
@@ -120,7 +120,7 @@ func TestSizesOfSlowKeysAreProvisionalUntilTheirCostIsCertain(t *testing.T) {
 	}
 	assert.Less(t, serve(newTable(8*ms, 80*time.Microsecond), true), window-refit)
 	assert.GreaterOrEqual(t, serve(newTable(8*ms, 80*time.Microsecond), false), window-refit, "control: reads of one size tell nothing")
-	assert.Less(t, serve(newTable(700*time.Microsecond, time.Millisecond), true), window-refit, "the size for dear keys is no longer provisional")
+	assert.Less(t, serve(newTable(700*time.Microsecond, time.Millisecond), true), window-refit, "the size for expensive keys is no longer provisional")
 	m := newModel(usualBudget)
 	newTable(700*time.Microsecond, time.Millisecond).feed(m, window, 1, 25)
 	assert.Zero(t, m.planned(time.Hour).Keys, "what is certain stays")
@@ -214,8 +214,8 @@ func TestSizesDoNotFollowTheLoad(t *testing.T) {
 	assert.GreaterOrEqual(t, least, 66)
 	assert.LessOrEqual(t, changes, 4)
 	least, changes = serve(newTable(ms, 400*time.Microsecond))
-	assert.Zero(t, least, "control: keys alone get dearer")
-	assert.Greater(t, changes, 10, "control: keys alone get dearer")
+	assert.Zero(t, least, "control: keys alone get more expensive")
+	assert.Greater(t, changes, 10, "control: keys alone get more expensive")
 }
 
 func TestAbandonedReadsCountAsAtLeast(t *testing.T) {

@@ -364,7 +364,7 @@ func TestHowManyKeysAreEnough(t *testing.T) {
 		want  int
 	}{
 		"keys that are cheap":                {executor.GroupSize{Keys: 60, StatementCost: 200 * time.Microsecond, KeyCost: 10 * time.Microsecond}, 75},
-		"keys that are dear":                 {executor.GroupSize{StatementCost: 250 * time.Microsecond, KeyCost: time.Millisecond}, 2},
+		"keys that are expensive":            {executor.GroupSize{StatementCost: 250 * time.Microsecond, KeyCost: time.Millisecond}, 2},
 		"costs that are not known":           {executor.GroupSize{Keys: 25}, 75},
 		"costs that are not known, but high": {executor.GroupSize{}, 0},
 	} {

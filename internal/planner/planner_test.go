@@ -83,7 +83,7 @@ func TestMakeCover(t *testing.T) {
 			Input{Replicas: append(times(2, hosts(0, 1)), times(2, hosts(0, 2))...), Hosts: 3, Cap: 2, Price: []float64{1.5, 1, 1}},
 			map[ring.HostIndex]int{1: 2, 2: 2},
 		},
-		"a dear host is not asked while others will do": {
+		"an expensive host is not asked while others will do": {
 			Input{Replicas: times(4, every), Hosts: 3, Price: []float64{9, 9, 1}},
 			map[ring.HostIndex]int{2: 4},
 		},
@@ -129,21 +129,21 @@ func TestMakeCapZero(t *testing.T) {
 		want        int32
 		size        int
 	}{
-		"ten for 50 keys on twelve hosts":                       {50, 12, nil, 10, 0},
-		"a third of the keys on three hosts":                    {50, 3, nil, 17, 0},
-		"growing with the root of the keys":                     {500, 24, nil, 32, 0},
-		"an even part where the root would be less":             {500, 6, nil, 84, 0},
-		"no smaller than what a sub-query costs":                {8, 12, nil, 6, 0},
-		"a host that is 100 times dearer counts for no host":    {50, 3, []float64{1, 1, 100}, 25, 0},
-		"a host at twice the price counts for little over half": {500, 3, []float64{1, 1, 2}, 194, 0},
-		"a host whose part is less than a sub-query costs":      {50, 3, []float64{1, 1, 6}, 25, 0},
-		"the same of many keys":                                 {500, 3, []float64{1, 1, 6}, 227, 0},
-		"by cost, all keys in one group":                        {50, 3, nil, 50, 60},
-		"by cost, larger than an even part":                     {50, 12, nil, 25, 25},
-		"by cost, with a third of the hosts to choose from":     {50, 12, nil, 8, 3},
-		"by cost, but no smaller than by the number":            {50, 6, nil, 10, 3},
-		"by cost, less of a host that is dearer":                {50, 3, []float64{1, 1, 6}, 25, 3},
-		"by cost, less of it than its part":                     {50, 3, []float64{1, 1, 6}, 30, 30},
+		"ten for 50 keys on twelve hosts":                          {50, 12, nil, 10, 0},
+		"a third of the keys on three hosts":                       {50, 3, nil, 17, 0},
+		"growing with the root of the keys":                        {500, 24, nil, 32, 0},
+		"an even part where the root would be less":                {500, 6, nil, 84, 0},
+		"no smaller than what a sub-query costs":                   {8, 12, nil, 6, 0},
+		"a host that is 100 times as expensive counts for no host": {50, 3, []float64{1, 1, 100}, 25, 0},
+		"a host at twice the price counts for little over half":    {500, 3, []float64{1, 1, 2}, 194, 0},
+		"a host whose part is less than a sub-query costs":         {50, 3, []float64{1, 1, 6}, 25, 0},
+		"the same of many keys":                                    {500, 3, []float64{1, 1, 6}, 227, 0},
+		"by cost, all keys in one group":                           {50, 3, nil, 50, 60},
+		"by cost, larger than an even part":                        {50, 12, nil, 25, 25},
+		"by cost, with a third of the hosts to choose from":        {50, 12, nil, 8, 3},
+		"by cost, but no smaller than by the number":               {50, 6, nil, 10, 3},
+		"by cost, less of a host that is more expensive":           {50, 3, []float64{1, 1, 6}, 25, 3},
+		"by cost, less of it than its part":                        {50, 3, []float64{1, 1, 6}, 30, 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var all []ring.HostIndex

@@ -57,16 +57,16 @@ func measureBuilds(ctx context.Context, lab *Lab, r *report.Report) error {
 	})
 }
 
-// noDearer is the cost ratio up to which builds count as equal: rounds of one binary differ by as
+// equalCost is the cost ratio up to which builds count as equal: rounds of one binary differ by as
 // much.
-const noDearer = 1.05
+const equalCost = 1.05
 
 // judgeBuilds adds the findings for the runs that were measured.
 func judgeBuilds(r *report.Report) {
 	for _, condition := range []string{few, manyAtRate} {
 		for _, target := range buildTargets {
 			a, b := find(r, target, condition), find(r, otherBuild(target), condition)
-			atMost(r, "CPU of the proxy per lookup, this build / the other, "+target+", "+condition, noDearer, a, report.ProxyCPU, b, report.ProxyCPU)
+			atMost(r, "CPU of the proxy per lookup, this build / the other, "+target+", "+condition, equalCost, a, report.ProxyCPU, b, report.ProxyCPU)
 		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 // The tables for which group sizes are compared: keys in memory, keys of the pause experiment, and
 // keys that are expensive to read, because of the disk or wide rows.
 var (
-	inMemory = KeyCost{Name: "0.05 ms a key", Key: 50 * time.Microsecond}
-	usual    = KeyCost{Name: "0.2 ms a key, 1 % from disk", Key: 200 * time.Microsecond, Miss: 0.01}
-	dear     = KeyCost{Name: "1 ms a key, 1 % from disk", Key: time.Millisecond, Miss: 0.01}
+	inMemory  = KeyCost{Name: "0.05 ms a key", Key: 50 * time.Microsecond}
+	usual     = KeyCost{Name: "0.2 ms a key, 1 % from disk", Key: 200 * time.Microsecond, Miss: 0.01}
+	expensive = KeyCost{Name: "1 ms a key, 1 % from disk", Key: time.Millisecond, Miss: 0.01}
 )
 
 // GroupSizes compares groups that are sized by the number of keys with groups that are sized by the
@@ -57,7 +57,7 @@ func (b *builder) sizeFindings(c Cluster, rows []row) {
 	case inMemory:
 		b.find(fmt.Sprintf("%s, %s: fewer sub-queries", c, c.Keys.Name),
 			fmt.Sprintf("%.1f and %.1f, groups of %d", per(after), per(before), after.size.Keys), per(after) < per(before))
-	case dear:
+	case expensive:
 		b.find(fmt.Sprintf("%s, %s: groups stay as small as ten keys", c, c.Keys.Name), strconv.Itoa(after.size.Keys)+" keys", after.size.Keys <= 10)
 	}
 }
