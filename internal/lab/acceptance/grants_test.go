@@ -32,6 +32,9 @@ func TestGrants(t *testing.T) {
 		"CREATE TABLE shop.products (id text PRIMARY KEY, name text) WITH speculative_retry = 'NONE'",
 		"CREATE TABLE shop.features (id text PRIMARY KEY, name text) WITH speculative_retry = 'NONE'")
 	execute(t, client, "INSERT INTO shop.products (id, name) VALUES ('a', 'b')", "INSERT INTO shop.features (id, name) VALUES ('a', 'b')")
+	// Tokens do not depend on the cluster, and one node stores the keys much sooner than six.
+	t.Run("tokens are Cassandra's", func(t *testing.T) { testTokensAreCassandras(t, client, scale(1000)) })
+	t.Run("tokens of composite keys are Cassandra's", func(t *testing.T) { testCompositeTokens(t, client, scale(1000)) })
 	demandGrants(t, cluster.Nodes()[0])
 	admin := superuser(t, cluster)
 

@@ -128,6 +128,7 @@ func columnNames(columns []rowColumn) []string {
 func (table *rowTable) fill(t *testing.T, client *cassandra.Client, r *rand.Rand) {
 	t.Helper()
 	_, static := table.columns["s"]
+	var rows []string
 	for i := range rowPartitions {
 		key := make([]string, len(table.partition))
 		for k, c := range table.partition {
@@ -154,9 +155,10 @@ func (table *rowTable) fill(t *testing.T, client *cassandra.Client, r *rand.Rand
 			}
 			data, err := json.Marshal(row)
 			require.NoError(t, err)
-			require.NoError(t, client.Exec(t.Context(), "INSERT INTO "+table.name+" JSON ? DEFAULT UNSET", string(data)), string(data))
+			rows = append(rows, string(data))
 		}
 	}
+	load(t, client, "INSERT INTO "+table.name+" JSON ? DEFAULT UNSET", len(rows), func(i int) []any { return []any{rows[i]} })
 }
 
 // rowLookup is a lookup of rows: keys as JSON values, and conditions on clustering columns.

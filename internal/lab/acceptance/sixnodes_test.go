@@ -44,8 +44,6 @@ func TestSixNodes(t *testing.T) {
 	p := serve(t, cluster, tables)
 
 	t.Run("placement is Cassandra's", func(t *testing.T) { comparePlacement(t, cluster, client, "dc1") })
-	t.Run("tokens are Cassandra's", func(t *testing.T) { testTokensAreCassandras(t, client, scale(1000)) })
-	t.Run("tokens of composite keys are Cassandra's", func(t *testing.T) { testCompositeTokens(t, client, scale(1000)) })
 	t.Run("rows are SELECT JSON", func(t *testing.T) { testRowsAreSelectJSON(t, p, client, typed) })
 	t.Run("clients in other languages", func(t *testing.T) { testClients(t, p, typed) })
 	t.Run("random lookups", func(t *testing.T) { testRandomLookups(t, p, data, scale(2500)) })

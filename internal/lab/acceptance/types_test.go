@@ -44,15 +44,15 @@ func createTypes(t *testing.T, client *cassandra.Client, rows int) {
 		"CREATE TABLE types.counts (id text PRIMARY KEY, n counter)",
 	)
 	r := rand.New(rand.NewPCG(3, 4))
-	for id := range rows {
+	load(t, client, "INSERT INTO types.wide JSON ?", rows, func(id int) []any {
 		var b strings.Builder
 		fmt.Fprintf(&b, `{"id": %d, "\"Mixed Case\"": %s`, id, orNull(natives["text"])(r))
 		for i, name := range types {
 			fmt.Fprintf(&b, `, "c%d": %s`, i, orNull(generators[name])(r))
 		}
 		b.WriteString("}")
-		require.NoError(t, client.Exec(t.Context(), "INSERT INTO types.wide JSON ?", b.String()), b.String())
-	}
+		return []any{b.String()}
+	})
 	execute(t, client,
 		"UPDATE types.counts SET n = n + 9007199254740993 WHERE id = 'a'",
 		"UPDATE types.counts SET n = n - 1 WHERE id = 'b'",
