@@ -238,18 +238,32 @@ func (n *Node) signal(sig syscall.Signal) error {
 // CPUSeconds returns the CPU time (user and system) that the node has spent since the cluster was
 // started, over all its restarts, in seconds.
 func (n *Node) CPUSeconds() (float64, error) {
-	n.mu.Lock()
-	spent := n.spent
-	n.mu.Unlock()
-	pid := n.PID()
-	if pid == 0 {
-		return spent.Seconds(), nil
+	total := func() time.Duration {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return n.spent
 	}
-	now, err := processCPU(pid)
+	p := n.running()
+	if p == nil {
+		return total().Seconds(), nil
+	}
+	before := total()
+	now, err := processCPU(p.cmd.Process.Pid)
+	if err != nil { // it is being reaped, most likely
+		select {
+		case <-p.done:
+		case <-time.After(time.Second):
+		}
+	}
+	select {
+	case <-p.done: // the total includes it
+		return total().Seconds(), nil
+	default:
+	}
 	if err != nil {
 		return 0, fmt.Errorf("CPU time of node %d: %w", n.number, err)
 	}
-	return (spent + now).Seconds(), nil
+	return (before + now).Seconds(), nil
 }
 
 // CompilerSeconds returns the CPU time that the JIT compilers of the running process have spent, in

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -16,7 +17,7 @@ func (c *Cluster) Stop() error {
 	c.stopOnce.Do(func() {
 		c.mu.Lock()
 		c.stopped = true
-		nodes := c.nodes
+		nodes := slices.Clone(c.nodes)
 		c.mu.Unlock()
 		errs := []error{c.keepArchive(nodes)}
 		errs = append(errs, disposeAll(nodes)...)
