@@ -23,7 +23,7 @@ import (
 
 // TestGrants checks that the grants in the guide are those that the proxy needs. With all of them
 // lookups, qosproxy get and the doctor succeed; without any one of them something fails, as the
-// guide says.
+// guide says. The same node first shows that tokens are Cassandra's.
 func TestGrants(t *testing.T) {
 	binary := build(t)
 	cluster, client := boot(t, devcluster.Config{Nodes: []devcluster.NodeConfig{{JVMArgs: []string{"-Dcassandra.enable_nodelocal_queries=true"}}}})

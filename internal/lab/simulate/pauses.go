@@ -66,18 +66,12 @@ func PausesAndLimpingNodes(o Options, clusters []Cluster, bubble Bubble) (*repor
 func (c Cluster) String() string { return fmt.Sprintf("%d nodes, %.0f %%", c.Nodes, 100*c.Load) }
 
 func pauseRows(o Options, c Cluster, bubble Bubble) ([]row, error) {
-	least, err := hedge.ParsePolicy("MIN(99p,15ms)")
+	policies, err := pausePolicies()
 	if err != nil {
 		return nil, err
 	}
 	var rows []row
-	for _, p := range []policy{
-		{name: "owner, plain", grouping: planner.Owner, plain: true},
-		{name: "owner, NONE", grouping: planner.Owner},
-		{name: "cover, 15ms, 2 %", hedge: hedge.Fixed(pauseDelay), budget: 0.02},
-		{name: "cover, MIN(99p,15ms), 2 %", hedge: least, budget: 0.02},
-		{name: "cover, 15ms, 2 %, merged", hedge: hedge.Fixed(pauseDelay), budget: 0.02, merge: true},
-	} {
+	for _, p := range policies {
 		all, err := pauseTrials(o.Seed, c, p, bubble)
 		if err != nil {
 			return nil, err
@@ -86,6 +80,18 @@ func pauseRows(o Options, c Cluster, bubble Bubble) ([]row, error) {
 		rows = append(rows, row{policy: p.name, condition: c.String(), tally: all})
 	}
 	return rows, nil
+}
+
+// pausePolicies returns what is compared. The last differs from the third by merging alone.
+func pausePolicies() ([]policy, error) {
+	least, err := hedge.ParsePolicy("MIN(99p,15ms)")
+	return []policy{
+		{name: "owner, plain", grouping: planner.Owner, plain: true},
+		{name: "owner, NONE", grouping: planner.Owner},
+		{name: "cover, 15ms, 2 %", hedge: hedge.Fixed(pauseDelay), budget: 0.02},
+		{name: "cover, MIN(99p,15ms), 2 %", hedge: least, budget: 0.02},
+		{name: "cover, 15ms, 2 %, merged", hedge: hedge.Fixed(pauseDelay), budget: 0.02, merge: true},
+	}, err
 }
 
 // pauseTrials runs a policy on all draws and returns the sum.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -88,21 +89,24 @@ func TestPausesAndLimpingNodes(t *testing.T) {
 		write(t, r)
 		return
 	}
-	// A few pauses decide the 99.9th percentile of one draw: merged it is 0.79 to 1.15 times as long.
-	// When it is too long, the sum of more draws decides.
-	const most = 9
-	for draws := 1; draws <= most; draws *= 3 {
-		clusters := []Cluster{{Nodes: 12, Load: 0.5, Lookups: 30_000, Draws: draws}}
-		r, err := PausesAndLimpingNodes(options(t, "make bench-tail"), clusters, virtual(t))
+	c := Cluster{Nodes: 12, Load: 0.5, Lookups: 10_000, Draws: 1}
+	r, err := PausesAndLimpingNodes(options(t, "make bench-tail"), []Cluster{c}, virtual(t))
+	require.NoError(t, err)
+	write(t, r)
+	plain, ours := r.Runs[0].Rounds[0].Latency, r.Runs[3].Rounds[0].Latency
+	assert.Less(t, ours.P999, 0.04)
+	assert.Less(t, ours.P999, plain.P999/8)
+
+	// A few pauses decide the 99.9th percentile of a draw: merged it is 0.79 to 1.15 times as long.
+	c.Lookups, c.Draws = 30_000, 6
+	p999 := func(p policy) time.Duration {
+		all, err := pauseTrials(options(t, "").Seed, c, p, virtual(t))
 		require.NoError(t, err)
-		write(t, r)
-		of := func(run int) float64 { return r.Runs[run].Rounds[0].Latency.P999 }
-		plain, unmerged, ours, merged := of(0), of(2), of(3), of(4)
-		assert.Less(t, ours, 0.04)
-		assert.Less(t, ours, plain/8)
-		if merged < 1.1*unmerged {
-			break
-		}
-		assert.Less(t, draws, most, "merged: %v of %v s", merged, unmerged)
+		t.Log(all.line(p.name))
+		return all.at(0.999)
 	}
+	policies, err := pausePolicies()
+	require.NoError(t, err)
+	unmerged, merged := p999(policies[2]), p999(policies[4])
+	assert.Less(t, merged, 11*unmerged/10)
 }
