@@ -175,9 +175,19 @@ func (c *Controller) Admit(ask Ask) (*Permit, error) {
 	p.goFirst()
 	c.load.enter(p)
 	p.client.inflight++
-	p.client.usage += float64(p.units)
-	c.metrics.admitted.WithLabelValues(priorityName(p.class)).Inc()
+	if !p.waits {
+		c.start(p)
+	}
 	return p, nil
+}
+
+// start counts a lookup that goes on, and takes its keys from the share of its client.
+func (c *Controller) start(p *Permit) {
+	p.client.usage += float64(p.units)
+	if c.limits.Enabled {
+		p.client.spend(p.ask.Keys, p.began)
+	}
+	c.metrics.admitted.WithLabelValues(priorityName(p.class)).Inc()
 }
 
 // checks are in the order of the reasons. Memory comes last, since making room evicts others.
@@ -186,15 +196,13 @@ var checks = []func(*Controller, *Permit) *Refusal{
 	(*Controller).checkOverload, (*Controller).checkRate, (*Controller).checkMemory,
 }
 
-// refuse returns the first reason not to start a lookup. If there is none, it takes the keys
-// from the share of the client and returns nil.
+// refuse returns the first reason not to start a lookup, or nil.
 func (c *Controller) refuse(p *Permit) *Refusal {
 	for _, check := range checks {
 		if r := check(c, p); r != nil {
 			return r
 		}
 	}
-	p.client.spend(p.ask.Keys, p.began)
 	return nil
 }
 

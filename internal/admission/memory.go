@@ -131,46 +131,46 @@ func (c *Controller) unhold(p *Permit, o Outcome) {
 
 // Wait returns when the lookup may go on. That is at once, unless nobody knows yet how large
 // the answers of its table are: then a few lookups go first, and this one waits until one of
-// them has been answered. It is refused if there is then no memory for it, or if its deadline
-// comes before. The error is a *Refusal. If ctx ends first it is nil, as the lookup finds that
-// out by itself. A nil Permit never waits.
+// them has been answered. It counts as admitted, and takes its keys from the share of its client,
+// when it goes on. It is refused if the share is used up then, if there is no memory for it, or if
+// its deadline comes before. The error is a *Refusal. If ctx ends first it is nil, as the lookup
+// finds that out by itself. A nil Permit never waits.
 func (p *Permit) Wait(ctx context.Context) error {
 	if p == nil || !p.waits {
 		return nil
 	}
+	refusal := p.await(ctx)
 	c := p.controller
-	defer func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		p.waits = false
-	}()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if refusal == nil && ctx.Err() == nil {
+		if refusal = c.checkRate(p); refusal == nil {
+			refusal = c.checkMemory(p)
+		}
+	}
+	p.waits = false
+	if refusal != nil {
+		c.shed(p.client.who, p.class, refusal)
+		return refusal
+	}
+	c.start(p)
+	return nil
+}
+
+// await returns when the size of the table's answers is known, or when the lookup has become
+// one of those that find it out. If the deadline comes before it returns a refusal.
+func (p *Permit) await(ctx context.Context) *Refusal {
 	var over <-chan time.Time
 	if !p.ask.Deadline.IsZero() {
 		over = time.After(time.Until(p.ask.Deadline))
 	}
-	var refusal *Refusal
 	select {
 	case p.table.weight.scouts <- struct{}{}:
 		p.scout = true
-		select {
-		case <-p.table.weight.learned: // the size was learned before this one became a scout
-		default:
-			return nil
-		}
-	case <-ctx.Done():
-		return nil
 	case <-over:
-		refusal = p.refusal(ReasonDeadline, "the first lookups of the table are not answered in time; ask again later")
+		return p.refusal(ReasonDeadline, "the first lookups of the table are not answered in time; ask again later")
 	case <-p.table.weight.learned:
+	case <-ctx.Done():
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if refusal == nil {
-		refusal = c.checkMemory(p)
-	}
-	if refusal == nil {
-		return nil
-	}
-	c.shed(p.client.who, p.class, refusal)
-	return refusal
+	return nil
 }

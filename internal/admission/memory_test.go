@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -250,6 +251,55 @@ func TestWaitingEndsWhateverBecomesOfTheFirst(t *testing.T) {
 		assert.Empty(t, c.tables[shop].weight.scouts)
 		require.NoError(t, (*Permit)(nil).Wait(t.Context()))
 	})
+}
+
+// TestOnlyALookupThatGoesOnTakesFromTheShare has lookups wait for the size of a table. Those that
+// are refused then cost their client no keys, and do not count as admitted.
+func TestOnlyALookupThatGoesOnTakesFromTheShare(t *testing.T) {
+	for name, tt := range map[string]struct {
+		bytes, goOn int
+		reason      Reason
+	}{
+		"small answers: the share is used up":  {1000, 6, ReasonRate},
+		"large answers: no memory for several": {40 * mib, 1, ReasonMemory},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newController(t, func(cfg *Config) { cfg.Limits.MaxMemory = 100 * mib })
+				who := &identity.Client{Name: "metered", Priority: identity.Batch, KeysPerSecond: 0.001, BurstKeys: 10}
+				var scouts []*Permit
+				for range mostScouts {
+					p, err := c.Admit(Ask{Client: who, Table: shop, Keys: 1})
+					require.NoError(t, err)
+					scouts = append(scouts, p)
+				}
+				results := make(chan error, 10)
+				for range cap(results) {
+					p, err := c.Admit(Ask{Client: who, Table: shop, Keys: 1})
+					require.NoError(t, err)
+					go func() { results <- p.Wait(context.Background()) }()
+				}
+				synctest.Wait()
+				admitted := c.metrics.admitted.WithLabelValues("batch")
+				assert.InDelta(t, mostScouts, testutil.ToFloat64(admitted), 0)
+
+				for _, p := range scouts {
+					p.Release(Outcome{Answered: 1, Bytes: tt.bytes})
+				}
+				goOn := 0
+				for range cap(results) {
+					if err := <-results; err == nil {
+						goOn++
+					} else {
+						assert.Equal(t, tt.reason, refusal(t, err).Reason)
+					}
+				}
+				assert.Equal(t, tt.goOn, goOn)
+				assert.InDelta(t, mostScouts+tt.goOn, testutil.ToFloat64(admitted), 0)
+				assert.InDelta(t, 10-mostScouts-tt.goOn, c.clients[who.Name].bucket.Tokens(), 0.1)
+			})
+		})
+	}
 }
 
 func TestSizesOutliveTheirSLO(t *testing.T) {
