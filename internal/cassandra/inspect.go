@@ -309,8 +309,8 @@ func (s *inspection) gossip(ctx context.Context, out *doctor.Cluster) {
 		asking, cancel := context.WithTimeout(ctx, siteTimeout)
 		rows, err := at.rows(asking, gossipQuery)
 		cancel()
-		out.GossipDenied, out.GossipFailure = denied(err), ""
-		if err != nil && !out.GossipDenied {
+		out.GossipDenied, out.GossipMissing, out.GossipFailure = denied(err), missing(err), ""
+		if err != nil && !out.GossipDenied && !out.GossipMissing {
 			out.GossipFailure = plainCause(err)
 		}
 		if err == nil {

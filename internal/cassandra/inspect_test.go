@@ -87,6 +87,8 @@ func (c *fakeCluster) answer(i int, cql string, level gocql.Consistency) fakeAns
 		return c.hosts("native", 1-i)
 	case from == "system_views.settings":
 		return textRows("name value", "dynamic_snitch false", "endpoint_snitch org.apache.cassandra.locator.Ec2Snitch", "cluster_name x")
+	case from == "system_views.gossip_info" && strings.HasPrefix(c.release, "4."):
+		return fakeAnswer{code: gocql.ErrCodeInvalid, message: "table gossip_info does not exist"}
 	case from == "system_views.gossip_info":
 		return fakeAnswer{
 			[]fakeColumn{{"host_id", fakeUUID}, {"address", fakeInet}, {"generation", fakeInt}, {"status_with_port", fakeText}},
@@ -234,17 +236,19 @@ func TestAnInspectionTellsWhatItCouldNotRead(t *testing.T) {
 	assert.Empty(t, found.Tables)
 
 	found = inspect(&fakeCluster{release: "4.1.3", refuses: map[string]int{
-		"gossip_info": gocql.ErrCodeInvalid, "rows_per_read": gocql.ErrCodeInvalid, "size_estimates": gocql.ErrCodeServer, " WHERE \"id\"": gocql.ErrCodeServer,
+		"rows_per_read": gocql.ErrCodeInvalid, "size_estimates": gocql.ErrCodeServer, " WHERE \"id\"": gocql.ErrCodeServer,
 	}})
+	assert.True(t, found.GossipMissing)
 	assert.False(t, found.GossipDenied)
-	assert.Contains(t, found.GossipFailure, "refused")
-	assert.Empty(t, found.Moving)
+	assert.Empty(t, found.GossipFailure+found.Moving)
 	assert.Equal(t, doctor.Refused, found.Nodes[0].NodeLocal, "it would allow it, and is not asked")
 	assert.Zero(t, found.Tables[0].MeanBytes+found.Tables[0].MostRows)
 	require.Len(t, found.Tables[0].Lookups, 2)
 	assert.ElementsMatch(t, []doctor.Lookup{{Host: found.Nodes[0].Addr, Failure: "refused"}, {Host: found.Nodes[1].Addr, Failure: "refused"}}, found.Tables[0].Lookups)
 
-	found = inspect(&fakeCluster{refuses: map[string]int{"carts\" LIMIT 1": gocql.ErrCodeServer}})
+	found = inspect(&fakeCluster{refuses: map[string]int{"gossip_info": gocql.ErrCodeInvalid, "carts\" LIMIT 1": gocql.ErrCodeServer}})
+	assert.False(t, found.GossipMissing)
+	assert.Contains(t, found.GossipFailure, "refused", "an error that is not about the table")
 	assert.Equal(t, "refused", found.Tables[0].Failure)
 	assert.False(t, found.Tables[0].Denied)
 }
@@ -277,6 +281,17 @@ func TestAnInspectionKnowsARefusalByItsCode(t *testing.T) {
 	assert.True(t, denied(fmt.Errorf("read: %w", answer{gocql.ErrCodeUnauthorized, "User reader has no SELECT permission"})))
 	assert.False(t, denied(answer{gocql.ErrCodeInvalid, "unconfigured table"}))
 	assert.False(t, denied(nil))
+}
+
+func TestATableIsMissingByTheTextOfTheError(t *testing.T) {
+	for _, text := range []string{"table peers_v2 does not exist", "Keyspace system_views does not exist", "unconfigured table peers_v2"} {
+		assert.True(t, missing(fmt.Errorf("read: %w", answer{gocql.ErrCodeInvalid, text})), text)
+	}
+	for _, err := range []error{
+		nil, errNoColumn, errRefused, errInTooBig, errNoGrant, answer{gocql.ErrCodeServer, "table peers_v2 does not exist"},
+	} {
+		assert.False(t, missing(err), err)
+	}
 }
 
 func TestAnInspectionReadsTheColumnsThatMayBeRead(t *testing.T) {

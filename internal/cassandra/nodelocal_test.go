@@ -25,6 +25,7 @@ var (
 	errNoLevel  = answer{0x000A, "Unknown code 11 for a consistency level"}
 	errNoGrant  = answer{0x2100, "User proxy has no SELECT permission on <table system_views.gossip_info>"}
 	errNoTable  = answer{0x2200, "table gossip_info does not exist"}
+	errNoColumn = answer{0x2200, "Undefined column name status in table system_views.gossip_info"}
 	errLoaded   = answer{0x1001, "overloaded"}
 	errTombs    = answer{0x0000, "TombstoneOverwhelmingException"}
 	errTooBusy  = answer{0x1002, "bootstrapping"}
@@ -419,6 +420,7 @@ func TestNodeLocalSaysWhyGossipCannotBeRead(t *testing.T) {
 	for want, err := range map[string]error{
 		"GRANT SELECT ON system_views.gossip_info": errNoGrant,
 		"needs Cassandra 5.0":                      errNoTable,
+		"Undefined column name":                    errNoColumn,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFakeNodes(t, 3)

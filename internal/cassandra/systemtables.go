@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
@@ -115,8 +116,14 @@ func (n node) readDefinitions(ctx context.Context) (definitions, error) {
 	return d, nil
 }
 
-// missing reports whether a statement named a table that the node does not have.
+// missing reports whether a statement named a table that the node does not have. Only the text
+// tells it from other statements that are invalid, such as those that name an unknown column.
 func missing(err error) bool {
-	var answer gocql.RequestError
-	return errors.As(err, &answer) && answer.Code() == gocql.ErrCodeInvalid
+	answer, ok := errors.AsType[gocql.RequestError](err)
+	if !ok || answer.Code() != gocql.ErrCodeInvalid {
+		return false
+	}
+	msg := strings.ToLower(answer.Message())
+	return strings.HasPrefix(msg, "unconfigured ") || // before 4.0
+		(strings.HasPrefix(msg, "table ") || strings.HasPrefix(msg, "keyspace ")) && strings.HasSuffix(msg, " does not exist")
 }

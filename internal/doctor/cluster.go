@@ -25,10 +25,10 @@ type Cluster struct {
 	RingFailure string
 	// Moving says which node joins, leaves or moves; empty when none does or it is not known.
 	Moving string
-	// GossipDenied is whether the role may not read gossip, and GossipFailure another reason why
-	// it could not be read.
-	GossipDenied  bool
-	GossipFailure string
+	// GossipDenied is whether the role may not read gossip, GossipMissing whether the nodes have no
+	// table of it, and GossipFailure another reason why it could not be read.
+	GossipDenied, GossipMissing bool
+	GossipFailure               string
 	// Keyspaces is the replication of each keyspace.
 	Keyspaces map[string]ring.Replication
 	// Names are all tables and views, as keyspace.table.

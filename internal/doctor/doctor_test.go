@@ -183,8 +183,10 @@ var faults = map[string]struct {
 		p.Config.Tables = p.Config.Tables[:features]
 		p.Cluster.Tables = p.Cluster.Tables[:features]
 	}, "ownership", doctor.Note, "10.1.0.4 is BOOT", "nodetool status"},
-	"nodes without gossip": {func(p patient) { p.GossipFailure = "unconfigured table gossip_info" },
-		"ownership", doctor.Warning, "gossip cannot be read", "5.0"},
+	"nodes without a table of gossip": {func(p patient) { p.GossipMissing = true },
+		"ownership", doctor.Warning, "no table system_views.gossip_info", "5.0"},
+	"gossip that cannot be read": {func(p patient) { p.GossipFailure = "read timeout" },
+		"ownership", doctor.Warning, "gossip cannot be read: read timeout", "log"},
 	"a node whose clock is ahead": {func(p patient) { p.Nodes[0].Ahead = 700 * time.Millisecond },
 		"clocks", doctor.Warning, "the clock of 10.1.0.1:9042 is 700ms ahead of ours", "the node"},
 	"a node whose clock is behind": {func(p patient) { p.Nodes[1].Ahead = -2 * time.Second },

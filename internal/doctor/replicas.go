@@ -146,10 +146,13 @@ func ownership(e *exam) []Finding {
 		return []Finding{{Level: Warning, Found: e.Moving, Mend: "wait until nodetool status has no node that joins, leaves or moves", Why: "Ownership is about to change." + more}}
 	case e.Moving != "":
 		return []Finding{{Level: Note, Found: e.Moving, Mend: "wait until nodetool status has no node that joins, leaves or moves", Why: "Ownership is about to change, and what is found here with it."}}
+	case e.GossipMissing && len(own) > 0:
+		return []Finding{{Level: Warning, Found: "the nodes have no table system_views.gossip_info", Mend: "upgrade the nodes to Cassandra 5.0",
+			Why: "That table alone tells that ownership is about to change." + more}}
 	case e.GossipFailure != "" && len(own) > 0:
-		return []Finding{{Level: Warning, Found: "gossip cannot be read: " + e.GossipFailure, Mend: "upgrade the nodes to Cassandra 5.0",
-			Why: "system_views.gossip_info of Cassandra 5.0 alone tells that ownership is about to change." + more}}
-	case len(e.Nodes) == 0 || e.GossipDenied || e.GossipFailure != "":
+		return []Finding{{Level: Warning, Found: "gossip cannot be read: " + e.GossipFailure, Mend: "see the log of the nodes",
+			Why: "Gossip alone tells that ownership is about to change." + more}}
+	case len(e.Nodes) == 0 || e.GossipDenied || e.GossipMissing || e.GossipFailure != "":
 		return nil
 	}
 	return fine("no node joins, leaves or moves")
