@@ -9,7 +9,7 @@ import (
 // of each key that has one, until no key has. Each answer holds one page of each of its keys.
 // The loop keeps only the latest answer, so partitions of any size need the memory of one page.
 // LimitPerKey is the size of a page. ctx bounds all pages together, Lookup.Timeout each of
-// them.
+// them. Where fewer than MinKeys keys that count have a next page, all of them are MinKeys.
 //
 // A key that is not answered gets no further page: Answer.Err reports it, and a new call of
 // Pages with the tokens of the previous answer continues there. If a request for pages fails as a
@@ -34,7 +34,7 @@ func (a *Answer) nextPages(l Lookup) Lookup {
 	for _, i := range l.Optional {
 		optional[i] = true
 	}
-	l.Keys, l.PageTokens, l.Optional, l.MinKeys = nil, nil, nil, min(l.MinKeys, 1)
+	l.Keys, l.PageTokens, l.Optional = nil, nil, nil
 	for i, r := range a.All() {
 		token := r.NextPageToken()
 		if token == "" {
@@ -45,5 +45,10 @@ func (a *Answer) nextPages(l Lookup) Lookup {
 		}
 		l.Keys, l.PageTokens = append(l.Keys, r.Key), append(l.PageTokens, token)
 	}
+	countable := len(l.Keys) - len(l.Optional)
+	if countable == 0 {
+		countable = len(l.Keys)
+	}
+	l.MinKeys = min(l.MinKeys, countable)
 	return l
 }

@@ -67,6 +67,7 @@ func (g *getResult) next(req *qosproxyv1.BatchGetRequest) (keys []string, next *
 			next.Keys, next.PageTokens = append(next.GetKeys(), req.GetKeys()[i]), append(next.GetPageTokens(), token)
 		}
 	}
+	next.MinKeys = min(req.GetMinKeys(), int32(len(keys)))
 	return keys, next
 }
 

@@ -177,10 +177,11 @@ func TestGetAsksForRows(t *testing.T) {
 type pagedProxy struct {
 	scripted
 	tokens [][]string
+	needed []int32
 }
 
 func (s *pagedProxy) BatchGet(_ context.Context, in *qosproxyv1.BatchGetRequest) (*qosproxyv1.BatchGetResponse, error) {
-	s.tokens = append(s.tokens, in.GetPageTokens())
+	s.tokens, s.needed = append(s.tokens, in.GetPageTokens()), append(s.needed, in.GetMinKeys())
 	text := &qosproxyv1.Type{Kind: qosproxyv1.TypeKind_TYPE_KIND_TEXT, Name: "text"}
 	resp := &qosproxyv1.BatchGetResponse{Columns: []*qosproxyv1.Column{{Name: "id", Type: text}}, Stats: &qosproxyv1.Stats{}}
 	for i, k := range in.GetKeys() {
@@ -196,9 +197,10 @@ func (s *pagedProxy) BatchGet(_ context.Context, in *qosproxyv1.BatchGetRequest)
 func TestGetReadsAllPages(t *testing.T) {
 	s := &pagedProxy{}
 	addr := serveScripted(t, s)
-	out, err := execute(t, "get", "k.rows", "a", "b", "--limit", "1", "--all", "--addr", addr)
+	out, err := execute(t, "get", "k.rows", "a", "b", "--limit", "1", "--all", "--soft-deadline", "1s", "--min-keys", "2", "--addr", addr)
 	require.NoError(t, err)
 	assert.Equal(t, [][]string{nil, {"a+", "b+"}, {"a+"}}, s.tokens)
+	assert.Equal(t, []int32{2, 2, 1}, s.needed, "no more keys than are asked for")
 	assert.Equal(t, 1, strings.Count(out, "STATUS"), "one header:\n%s", out)
 	assert.Equal(t, 5, strings.Count(out, "FOUND"))
 	assert.Contains(t, out, "5 rows in 3 pages")

@@ -53,6 +53,7 @@ type scripted struct {
 	mu       sync.Mutex
 	failures []error
 	answer   *qosproxyv1.BatchGetResponse
+	respond  func(*qosproxyv1.BatchGetRequest) *qosproxyv1.BatchGetResponse
 	calls    int
 	deadline time.Duration // of the last call, 0 for none
 	headers  metadata.MD
@@ -83,6 +84,9 @@ func (s *scripted) BatchGet(ctx context.Context, in *qosproxyv1.BatchGetRequest)
 	}
 	if s.answer != nil {
 		return s.answer, nil
+	}
+	if s.respond != nil {
+		return s.respond(in), nil
 	}
 	out := &qosproxyv1.BatchGetResponse{}
 	for range in.GetKeys() {

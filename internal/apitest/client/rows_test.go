@@ -1,12 +1,15 @@
 package client
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qosproxy/qosproxy/api/qosproxy"
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 )
 
 // TestRowsOfAPartition tests keys with clustering values, conditions and order, with Get and
@@ -78,4 +81,43 @@ func TestRowsOfAPartition(t *testing.T) {
 	require.ErrorContains(t, err, `Where: column "number"`)
 	_, err = client.Get(t.Context(), qosproxy.Lookup{Table: "shop.orders", Keys: []qosproxy.Key{partition}, Consistency: "ALL"})
 	require.ErrorContains(t, err, "not among those that may be asked of shop.orders")
+}
+
+// TestLaterPagesNeedAsManyKeys tests that the keys of later pages are waited for as those of the
+// first page are, as far as there are as many.
+func TestLaterPagesNeedAsManyKeys(t *testing.T) {
+	type page struct {
+		keys, needed int32
+		optional     []int32
+	}
+	for name, c := range map[string]struct {
+		needed int
+		want   []page
+	}{
+		"fewer than are left": {1, []page{{4, 1, []int32{3}}, {3, 1, []int32{2}}, {1, 1, []int32{0}}}},
+		"more than are left":  {3, []page{{4, 3, []int32{3}}, {3, 2, []int32{2}}, {1, 1, []int32{0}}}},
+		"one, as by default":  {0, []page{{4, 0, []int32{3}}, {3, 0, []int32{2}}, {1, 0, []int32{0}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked []page
+			continued := [][]int{{0, 1, 3}, {2}, nil} // by page, the keys that have another one
+			s := &scripted{respond: func(in *qosproxyv1.BatchGetRequest) *qosproxyv1.BatchGetResponse {
+				out := &qosproxyv1.BatchGetResponse{}
+				for i := range in.GetKeys() {
+					r := &qosproxyv1.KeyResult{Status: qosproxyv1.KeyStatus_KEY_STATUS_FOUND}
+					if slices.Contains(continued[len(asked)], i) {
+						r.NextPageToken = "token"
+					}
+					out.Results = append(out.Results, r)
+				}
+				asked = append(asked, page{int32(len(in.GetKeys())), in.GetMinKeys(), in.GetOptionalKeys()})
+				return out
+			}}
+			lookup := qosproxy.Lookup{Table: "shop.orders", Keys: qosproxy.Keys("a", "b", "c", "d"), Optional: []int{3}, SoftDeadline: time.Millisecond, MinKeys: c.needed}
+			for _, err := range dial(t, s.serve(t, ""), qosproxy.Options{}).Pages(t.Context(), lookup) {
+				require.NoError(t, err)
+			}
+			assert.Equal(t, c.want, asked)
+		})
+	}
 }
