@@ -158,6 +158,10 @@ func (t *coverTarget) plan(keys []partition.Key) ([][]statement, error) {
 		if len(replicas[i]) == 0 {
 			return nil, fmt.Errorf("key %d has no replica in the local datacenter", i)
 		}
+		if t.quorum && len(replicas[i]) != len(replicas[0]) {
+			return nil, fmt.Errorf("some keys have more replicas in the local datacenter than others, so that quorum-cover cannot ask a quorum of each: "+
+				"give the keyspace %s NetworkTopologyStrategy", t.data.Profile.Keyspace)
+		}
 	}
 	if t.quorum {
 		covers = quorum.Of(len(replicas[0]))

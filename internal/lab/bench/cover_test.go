@@ -190,6 +190,37 @@ func TestAQuorumCoverComparesTwoReplicas(t *testing.T) {
 	}
 }
 
+// With SimpleStrategy the replicas of a key may all be in one datacenter, so that the local one has
+// between none and all of them.
+func TestAQuorumCoverNeedsEquallyManyReplicasOfEachKey(t *testing.T) {
+	d := dataset(t, small, 7)
+	topology := ring.Topology{LocalDC: "dc1", Keyspaces: map[string]ring.Replication{d.Profile.Keyspace: {Strategy: ring.SimpleStrategy, Factor: 3}}}
+	for i := range 6 {
+		h := ring.Host{ID: fmt.Sprintf("host%d", i), Addr: fmt.Sprintf("127.0.0.%d:9042", i+1), DC: fmt.Sprintf("dc%d", i%3%2+1), Rack: "r"}
+		for v := range 16 {
+			h.Tokens = append(h.Tokens, int64(mix(uint64(100*i+v))))
+		}
+		topology.Hosts = append(topology.Hosts, h)
+	}
+	snapshot, err := ring.New(topology)
+	require.NoError(t, err)
+	placement, _ := snapshot.Placement(d.Profile.Keyspace)
+	byReplicas := map[int]partition.Key{}
+	for _, k := range d.keys {
+		byReplicas[len(placement.Local(ring.Token(k.cql.Routing())))] = k.cql
+	}
+	require.Contains(t, byReplicas, 1)
+	require.Contains(t, byReplicas, 3)
+	c := &coverTarget{data: d, ring: func() *ring.Ring { return snapshot }, quorum: true}
+	for _, keys := range [][]partition.Key{{byReplicas[1], byReplicas[3]}, {byReplicas[3], byReplicas[1]}} {
+		_, err := c.plan(keys)
+		require.ErrorContains(t, err, "keyspace "+d.Profile.Keyspace+" NetworkTopologyStrategy")
+	}
+	covers, err := c.plan([]partition.Key{byReplicas[3]})
+	require.NoError(t, err)
+	assert.Len(t, covers, 2)
+}
+
 func TestWhatIsAbsentOnAllReplicasIsAbsent(t *testing.T) {
 	columns := []schema.Column{{Name: "a", Kind: schema.Regular}, {Name: "b", Kind: schema.Regular}}
 	for _, c := range columns {
