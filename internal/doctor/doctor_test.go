@@ -271,7 +271,10 @@ var faults = map[string]struct {
 		p.Cluster.Tables[products].Definition.View = true
 	}, "speculation", doctor.Note, "shop.products", "ALTER MATERIALIZED VIEW shop.products"},
 	"a node with few threads": {func(p patient) { p.Nodes[1].Settings["native_transport_max_threads"] = "4" },
-		"settings", doctor.Note, "10.1.0.2:9042: native_transport_max_threads is 4", "128"},
+		"settings", doctor.Note, "native_transport_max_threads is 4 on 10.1.0.2:9042", "128"},
+	"nodes with few threads, not equally many": {func(p patient) {
+		p.Nodes[0].Settings["native_transport_max_threads"], p.Nodes[1].Settings["native_transport_max_threads"] = "64", "4"
+	}, "settings", doctor.Note, "native_transport_max_threads is 4 on 10.1.0.2:9042, 64 on 10.1.0.1:9042", "128"},
 	"nodes that are not set alike": {func(p patient) { p.Nodes[1].Settings["concurrent_reads"] = "4" },
 		"settings", doctor.Note, "concurrent_reads differs: 32 on 10.1.0.1:9042, 10.1.0.3:9042, 4 on 10.1.0.2:9042", "concurrent_reads"},
 	"a node that asks others for its own data": {func(p patient) {
@@ -365,6 +368,15 @@ func TestAGoodClusterHasNoFinding(t *testing.T) {
 	assert.Equal(t, slices.Compact(planted), slices.Compact(checks))
 	assert.Len(t, r.Lookups, 12)
 	assert.Equal(t, doctor.TimedLookup{Table: "shop.products", Host: "10.1.0.1:9042", Milliseconds: 1.2}, r.Lookups[0])
+}
+
+func TestANodeWithFewThreadsIsComparedInOtherSettings(t *testing.T) {
+	p := healthy(t)
+	p.Nodes[1].Settings["native_transport_max_threads"], p.Nodes[1].Settings["concurrent_reads"] = "4", "8"
+	found := wrong(doctor.Diagnose(p.Config, p.Cluster))
+	require.Len(t, found, 2)
+	assert.Equal(t, "native_transport_max_threads is 4 on 10.1.0.2:9042", found[0].Found)
+	assert.Equal(t, "concurrent_reads differs: 32 on 10.1.0.1:9042, 10.1.0.3:9042, 8 on 10.1.0.2:9042", found[1].Found)
 }
 
 // What is no fault for how a table is read is not reported.

@@ -261,37 +261,49 @@ const (
 func settings(e *exam) []Finding {
 	var found []Finding
 	known := false
-	var few []*Node
+	few := map[string][]*Node{} // by their number of threads
 	for _, n := range e.answering() {
 		known = known || n.Settings != nil
-		if threads, ok := n.number(nativeTransportThreads); ok && threads > 0 && threads < nativeThreads {
-			few = append(few, n)
+		if n.fewThreads() {
+			threads := n.Settings[nativeTransportThreads]
+			few[threads] = append(few[threads], n)
 		}
 	}
 	if len(few) > 0 {
-		found = append(found, Finding{Level: Note, Found: fmt.Sprintf("%s: %s is %s", addresses(few), nativeTransportThreads, few[0].Settings[nativeTransportThreads]),
+		found = append(found, Finding{Level: Note, Found: nativeTransportThreads + " is " + byValue(few),
 			Why:  "Statements beyond the threads wait in the node, where they cannot share a statement. 128 is the default of Cassandra.",
 			Mend: "cassandra.yaml: " + nativeTransportThreads + ": 128"})
 	}
 	for _, name := range []string{concurrentReads, nativeTransportThreads, dynamicSnitch, endpointSnitch} {
 		values := map[string][]*Node{}
 		for _, n := range e.answering() {
-			if v, ok := n.Settings[name]; ok && !slices.Contains(few, n) {
+			if v, ok := n.Settings[name]; ok && (name != nativeTransportThreads || !n.fewThreads()) {
 				values[v] = append(values[v], n)
 			}
 		}
 		if len(values) > 1 {
-			each := make([]string, 0, len(values))
-			for _, v := range slices.Sorted(maps.Keys(values)) {
-				each = append(each, v+" on "+addresses(values[v]))
-			}
-			found = append(found, Finding{Level: Note, Found: name + " differs: " + strings.Join(each, ", "), Mend: "cassandra.yaml: the same " + name + " on all nodes"})
+			found = append(found, Finding{Level: Note, Found: name + " differs: " + byValue(values), Mend: "cassandra.yaml: the same " + name + " on all nodes"})
 		}
 	}
 	if !known {
 		return nil
 	}
 	return orFine(append(found, snitches(e)...), "the nodes are set alike")
+}
+
+// fewThreads reports whether the node has fewer threads than the default.
+func (n *Node) fewThreads() bool {
+	threads, ok := n.number(nativeTransportThreads)
+	return ok && threads > 0 && threads < nativeThreads
+}
+
+// byValue lists the values of a setting, and the nodes that have each.
+func byValue(of map[string][]*Node) string {
+	out := make([]string, 0, len(of))
+	for _, v := range slices.Sorted(maps.Keys(of)) {
+		out = append(out, v+" on "+addresses(of[v]))
+	}
+	return strings.Join(out, ", ")
 }
 
 // snitches finds nodes that may ask another replica for what they have themselves, where no
