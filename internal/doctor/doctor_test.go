@@ -282,6 +282,14 @@ var faults = map[string]struct {
 	},
 		"settings", doctor.Warning, "10.1.0.2:9042: dynamic_snitch is on, and speculative_retry is NONE for shop.products",
 		"dynamic_snitch: false; or ALTER TABLE shop.products WITH speculative_retry = '99p';"},
+	"a node that may ask others for its own data, since nobody knows": {func(p patient) { delete(p.Nodes[1].Settings, "dynamic_snitch") },
+		"settings", doctor.Note, "10.1.0.2:9042: dynamic_snitch is not known to be off, and speculative_retry is NONE for shop.products",
+		"dynamic_snitch: false; or ALTER TABLE shop.products WITH speculative_retry = '99p';"},
+	"nodes of which no setting can be read": {func(p patient) {
+		for i := range p.Nodes[:3] {
+			p.Nodes[i].Settings = nil
+		}
+	}, "settings", doctor.Note, "10.1.0.1:9042, 10.1.0.2:9042, 10.1.0.3:9042: dynamic_snitch is not known to be off", "dynamic_snitch: false"},
 	"a node that refuses NODE_LOCAL": {func(p patient) { p.Nodes[2].NodeLocal, p.Nodes[2].Direct = doctor.Refused, true },
 		"node_local", doctor.Warning, "10.1.0.3:9042: NODE_LOCAL is refused, at which shop.features", "enable_nodelocal_queries"},
 	"a node that may ask others": {func(p patient) {
@@ -402,6 +410,12 @@ func TestNoFaultIsFoundWhereThereIsNone(t *testing.T) {
 		"speculation of replicas that may ask each other": func(p patient) {
 			for i := range p.Nodes[:3] {
 				p.Nodes[i].Settings["dynamic_snitch"] = "true"
+			}
+			p.Cluster.Tables[products].Speculation, p.Cluster.Tables[products].Definition.NoSpeculation = "99p", false
+		},
+		"speculation of replicas of which nobody knows whether they ask each other": func(p patient) {
+			for i := range p.Nodes[:3] {
+				p.Nodes[i].Settings = nil
 			}
 			p.Cluster.Tables[products].Speculation, p.Cluster.Tables[products].Definition.NoSpeculation = "99p", false
 		},

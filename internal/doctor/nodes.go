@@ -285,10 +285,11 @@ func settings(e *exam) []Finding {
 			found = append(found, Finding{Level: Note, Found: name + " differs: " + byValue(values), Mend: "cassandra.yaml: the same " + name + " on all nodes"})
 		}
 	}
-	if !known {
+	found = append(found, snitches(e)...)
+	if !known && len(found) == 0 {
 		return nil
 	}
-	return orFine(append(found, snitches(e)...), "the nodes are set alike")
+	return orFine(found, "the nodes are set alike")
 }
 
 // fewThreads reports whether the node has fewer threads than the default.
@@ -306,21 +307,39 @@ func byValue(of map[string][]*Node) string {
 	return strings.Join(out, ", ")
 }
 
+// mayForward reports whether the node, as a replica, may ask another one instead of its own disk: its
+// dynamic snitch is on, or is not known to be off.
+func (n *Node) mayForward() bool { return n.Settings[dynamicSnitch] != "false" }
+
 // snitches finds nodes that may ask another replica for what they have themselves, where no
 // speculation ends the wait.
 func snitches(e *exam) []Finding {
 	read := such(e.tables, func(t table) bool { return t.Definition.NoSpeculation && t.mayBeForwarded() })
-	dynamic := slices.DeleteFunc(e.answering(), func(n *Node) bool { return n.Settings[dynamicSnitch] != "true" })
-	if len(read) == 0 || len(dynamic) == 0 {
+	var on, unknown []*Node
+	for _, n := range e.answering() {
+		switch {
+		case n.Settings[dynamicSnitch] == "true":
+			on = append(on, n)
+		case n.mayForward() && !n.SettingsDenied: // which grants reports
+			unknown = append(unknown, n)
+		}
+	}
+	if len(read) == 0 || len(on)+len(unknown) == 0 {
 		return nil
 	}
 	mend := []string{"cassandra.yaml: dynamic_snitch: false; or"}
 	for i := range read {
 		mend = append(mend, read[i].alter("99p"))
 	}
-	return []Finding{{Level: Warning, Found: fmt.Sprintf("%s: dynamic_snitch is on, and speculative_retry is NONE for %s", addresses(dynamic), names(read)),
+	f := Finding{
+		Level: Warning, Found: fmt.Sprintf("%s: dynamic_snitch is on, and speculative_retry is NONE for %s", addresses(on), names(read)),
 		Why:  "A replica may ask another one for what it has itself, a node that has just started above all, since that has not been slow yet. While that node does not answer no hedge gets around it.",
-		Mend: strings.Join(mend, " ")}}
+		Mend: strings.Join(mend, " "),
+	}
+	if len(on) == 0 {
+		f.Level, f.Found = Note, fmt.Sprintf("%s: dynamic_snitch is not known to be off, and speculative_retry is NONE for %s", addresses(unknown), names(read))
+	}
+	return []Finding{f}
 }
 
 // number returns a setting that is a number.

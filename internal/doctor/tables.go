@@ -138,7 +138,7 @@ func speculation(e *exam) []Finding {
 				Why:  "A coordinator chooses the second replica. If that one is frozen, only the coordinator's own speculation gets around it: no hedge of the proxy can tell it whom to ask.",
 				Mend: t.alter("99p")})
 		case len(t.byReplicas) > 0 && slices.ContainsFunc(e.answering(), func(n *Node) bool { return n.NodeLocal == Refused }): // see quorumReads
-		case through == "" && !none && !(t.mayBeForwarded() && slices.ContainsFunc(e.answering(), func(n *Node) bool { return n.Settings[dynamicSnitch] != "false" })):
+		case through == "" && !none && (!t.mayBeForwarded() || !slices.ContainsFunc(e.answering(), (*Node).mayForward)):
 			found = append(found, Finding{Level: Note, Found: fmt.Sprintf("the speculative_retry of %s is %s, and the proxy hedges already", t.name, t.Speculation),
 				Why:  "The two multiply: a coordinator asks another replica, too, from a node that may have been hedged. Mend it where only the proxy reads the table.",
 				Mend: t.alter("NONE")})
