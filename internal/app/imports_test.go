@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"internal/hotkeys":    {"internal/partition"},
 	"internal/lookup":     {"internal/coalesce", "internal/executor", "internal/hedge", "internal/hotkeys", "internal/identity", "internal/incident", "internal/partition", "internal/planner", "internal/quorum", "internal/reasons", "internal/ring", "internal/schema", "internal/suggest"},
 	"internal/cassandra":  {"internal/cqltype", "internal/doctor", "internal/executor", "internal/incident", "internal/partition", "internal/quorum", "internal/reasons", "internal/ring", "internal/schema", "internal/secret"},
-	"internal/doctor":     {"internal/config", "internal/partition", "internal/planner", "internal/quorum", "internal/ring", "internal/schema", "internal/suggest", "internal/terminal"},
+	"internal/doctor":     {"internal/config", "internal/cqltype", "internal/partition", "internal/planner", "internal/quorum", "internal/ring", "internal/schema", "internal/suggest", "internal/terminal"},
 	"internal/sla":        {"internal/lookup"},
 	"internal/status":     {"internal/lookup"},
 	"internal/tracing":    {"internal/executor", "internal/lookup", "internal/partition"},

@@ -19,7 +19,7 @@ func (t *Type) appendName(dst []byte) []byte {
 	}
 	switch t.Kind {
 	case UDT:
-		dst = append(dst, quoteIdentifier(t.Name)...)
+		dst = append(dst, Identifier(t.Name)...)
 	case Custom:
 		dst = append(dst, '\'')
 		dst = append(dst, strings.ReplaceAll(t.Name, "'", "''")...)
@@ -66,8 +66,8 @@ func storedName(name string) string {
 	return strings.ToLower(name)
 }
 
-// quoteIdentifier quotes an identifier if CQL would not read it back bare.
-func quoteIdentifier(name string) string {
+// Identifier returns a name as CQL writes it: quoted if CQL would not read it back bare.
+func Identifier(name string) string {
 	_, native := nativeKinds[name]
 	bare := name != "" && !native && !reservedWords[strings.ToUpper(name)] && 'a' <= name[0] && name[0] <= 'z'
 	for i := 0; bare && i < len(name); i++ {

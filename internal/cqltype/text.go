@@ -85,7 +85,7 @@ func (t *Type) appendTextElements(dst, cell []byte) ([]byte, error) {
 			dst = append(dst, ", "...)
 		}
 		if t.Kind == UDT {
-			dst = appendPrintable(dst, []byte(quoteIdentifier(t.Fields[i])), false)
+			dst = appendPrintable(dst, []byte(Identifier(t.Fields[i])), false)
 			dst = append(dst, ": "...)
 		}
 		dst, err = elem.appendText(dst, c, true)

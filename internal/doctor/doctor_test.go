@@ -218,6 +218,10 @@ var faults = map[string]struct {
 		p.Config.Tables[orders].Name.Table = "Orders"
 		p.Cluster.Tables[orders].Denied, p.Cluster.Tables[orders].Lookups = true, nil
 	}, "grants", doctor.Problem, "may not read", `GRANT SELECT ON TABLE shop."Orders" TO "My ""role""";`},
+	"a grant that is missing, with a reserved word": {func(p patient) {
+		p.Config.Tables[orders].Name.Table = "order"
+		p.Cluster.Tables[orders].Denied, p.Cluster.Tables[orders].Lookups = true, nil
+	}, "grants", doctor.Problem, "may not read", `GRANT SELECT ON TABLE shop."order" TO qosproxy;`},
 	"gossip that may not be read": {func(p patient) { p.GossipDenied = true },
 		"grants", doctor.Warning, "may not read gossip", "GRANT SELECT ON system_views.gossip_info TO qosproxy;"},
 	"settings that may not be read": {func(p patient) {

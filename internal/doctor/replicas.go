@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/quorum"
 	"github.com/qosproxy/qosproxy/internal/ring"
@@ -127,7 +128,7 @@ func (e *exam) replicate(keyspace string, r ring.Replication) string {
 	if len(e.local) < 3 {
 		more = "have three nodes or more, and "
 	}
-	return fmt.Sprintf("%sALTER KEYSPACE %s WITH replication = %s; then nodetool repair -full %s on its nodes", more, identifier(keyspace), to, keyspace)
+	return fmt.Sprintf("%sALTER KEYSPACE %s WITH replication = %s; then nodetool repair -full %s on its nodes", more, cqltype.Identifier(keyspace), to, keyspace)
 }
 
 // ownership finds a ring that cannot be built or is changing, and gossip that cannot be read

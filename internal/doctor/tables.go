@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/qosproxy/qosproxy/internal/config"
+	"github.com/qosproxy/qosproxy/internal/cqltype"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
 	"github.com/qosproxy/qosproxy/internal/schema"
@@ -64,7 +65,7 @@ func columnNames(t *schema.Table) []string {
 func grants(e *exam) []Finding {
 	var found []Finding
 	grant := func(what string) string {
-		return "GRANT SELECT ON " + what + " TO " + identifier(e.cfg.Cassandra.Username) + ";"
+		return "GRANT SELECT ON " + what + " TO " + cqltype.Identifier(e.cfg.Cassandra.Username) + ";"
 	}
 	for _, t := range e.tables {
 		if t.Denied {
@@ -91,17 +92,9 @@ func grants(e *exam) []Finding {
 	return orFine(found, "all tables can be read")
 }
 
-// identifier returns a name as a CQL identifier.
-func identifier(name string) string {
-	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == "" && name != "" {
-		return name
-	}
-	return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
-}
-
 // cql returns the name of a table in CQL.
 func cql(name config.TableName) string {
-	return identifier(name.Keyspace) + "." + identifier(name.Table)
+	return cqltype.Identifier(name.Keyspace) + "." + cqltype.Identifier(name.Table)
 }
 
 // throughCoordinators returns a level at which coordinators choose several replicas of the table;
