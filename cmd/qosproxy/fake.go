@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,6 +153,6 @@ func (o *fakeOptions) announce(out io.Writer, s *server.Server, data *fake.Data)
 		}
 	}
 	tables, rows := data.Counts()
-	fmt.Fprintf(&b, "%d tables, %d rows of %s\n", tables, rows, cmp.Or(o.data, "-"))
+	fmt.Fprintf(&b, "%d tables, %d rows of %s\n", tables, rows, o.data)
 	_, _ = io.WriteString(out, b.String())
 }
