@@ -180,16 +180,11 @@ func tableNames(tables []*qosproxyv1.Table) string {
 	if len(tables) == 0 {
 		return "no table (see tables in its configuration)"
 	}
-	names := ""
-	var namesSb122 strings.Builder
+	names := make([]string, len(tables))
 	for i, t := range tables {
-		if i > 0 {
-			namesSb122.WriteString(", ")
-		}
-		namesSb122.WriteString(t.GetKeyspace() + "." + t.GetName())
+		names[i] = t.GetKeyspace() + "." + t.GetName()
 	}
-	names += namesSb122.String()
-	return names
+	return strings.Join(names, ", ")
 }
 
 // answered returns the response of a call; nil if there is none. A lookup in which no key was
@@ -222,10 +217,7 @@ func wireKeys(table *qosproxyv1.Table, typed []string) ([]*qosproxyv1.Key, error
 		if err != nil {
 			return nil, command.Usagef("key %q: %w", text, err)
 		}
-		keys[i] = &qosproxyv1.Key{}
-		for _, c := range components {
-			keys[i].Components = append(keys[i].Components, &qosproxyv1.Value{Kind: &qosproxyv1.Value_Cql{Cql: c}})
-		}
+		keys[i] = &qosproxyv1.Key{Components: cqlValues(components)}
 	}
 	return keys, nil
 }
