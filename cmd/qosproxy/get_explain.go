@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/explain"
@@ -26,15 +25,11 @@ func (g *getResult) printExplanation(cmd *cobra.Command) error {
 	if _, err := out.Write([]byte{'\n'}); err != nil {
 		return err
 	}
-	options := timeline.Options{Width: usualWidth}
-	if f, ok := out.(*os.File); ok && terminal.Is(out) {
+	return timeline.Draw(out, g.drawn(e), timeline.Options{
+		Width: terminal.Columns(out, usualWidth),
 		// NO_COLOR is a convention of many terminal programs.
-		options.Colour = os.Getenv("NO_COLOR") == ""
-		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
-			options.Width = columns
-		}
-	}
-	return timeline.Draw(out, g.drawn(e), options)
+		Colour: terminal.Is(out) && os.Getenv("NO_COLOR") == "",
+	})
 }
 
 // drawn converts an explanation for package timeline.

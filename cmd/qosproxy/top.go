@@ -234,13 +234,7 @@ func (t *top) runOnce(ctx context.Context, out io.Writer) error {
 		}
 		h.add(s)
 	}
-	width := plainWidth
-	if f, ok := out.(*os.File); ok && terminal.Is(out) {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
-			width = w
-		}
-	}
-	_, err := io.WriteString(out, strings.Join(h.draw(width, 0, false), "\n")+"\n")
+	_, err := io.WriteString(out, strings.Join(h.draw(terminal.Columns(out, plainWidth), 0, false), "\n")+"\n")
 	return err
 }
 
