@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -185,13 +184,7 @@ func (s *inspection) open(ctx context.Context, at *site, addr string, w *watcher
 	if at.session, err = newSession(ctx, d, s.cfg.Incidents); err != nil {
 		return err
 	}
-	rows, err := at.rows(ctx, localQuery)
-	if err == nil && len(rows) != 1 {
-		err = fmt.Errorf("system.local has %d rows, want 1", len(rows))
-	}
-	if err == nil {
-		at.local = rows[0]
-	}
+	at.local, err = at.node.local(ctx)
 	return err
 }
 

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	gocql "github.com/apache/cassandra-gocql-driver/v2"
-
 	"github.com/qosproxy/qosproxy/internal/ring"
 )
 
@@ -204,9 +202,8 @@ func (n *nodeLocal) divided(r *ring.Ring, members []member) (reason string) {
 
 // explainGossip adds what to do about an error of gossip.
 func explainGossip(err error) error {
-	answer, ok := errors.AsType[gocql.RequestError](err)
 	switch {
-	case ok && answer.Code() == gocql.ErrCodeUnauthorized:
+	case denied(err):
 		return errors.New("the role may not read gossip; GRANT SELECT ON system_views.gossip_info to it")
 	case missing(err):
 		return errors.New("the nodes have no table system_views.gossip_info; NODE_LOCAL needs Cassandra 5.0")

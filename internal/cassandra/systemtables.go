@@ -37,22 +37,28 @@ func (n node) rows(ctx context.Context, cql string, args ...any) ([]row, error) 
 
 // view returns the cluster as the node describes it.
 func (n node) view(ctx context.Context) (view, error) {
-	local, err := n.rows(ctx, localQuery)
+	local, err := n.local(ctx)
 	if err != nil {
 		return view{}, err
-	}
-	if len(local) != 1 {
-		return view{}, fmt.Errorf("system.local has %d rows, want 1", len(local))
 	}
 	peers, err := n.peers(ctx)
 	if err != nil {
 		return view{}, err
 	}
-	return newView(local[0], peers, n.port)
+	return newView(local, peers, n.port)
 }
 
-// localQuery reads what a node says of itself.
-const localQuery = "SELECT * FROM system.local WHERE key = 'local'"
+// local returns what the node says of itself.
+func (n node) local(ctx context.Context) (row, error) {
+	rows, err := n.rows(ctx, "SELECT * FROM system.local WHERE key = 'local'")
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) != 1 {
+		return nil, fmt.Errorf("system.local has %d rows, want 1", len(rows))
+	}
+	return rows[0], nil
+}
 
 // peers returns what the node says of the others.
 func (n node) peers(ctx context.Context) ([]row, error) {
