@@ -10,16 +10,6 @@ import (
 // ErrKeyForm means that a key is not written in the form that the number of its columns requires.
 var ErrKeyForm = errors.New("a partition key of another form")
 
-// PartitionKeyFromJSON returns the bytes of each component of a partition key,
-// in key order. types and names are those of the key's columns.
-//
-// The key of one column is the value itself. That of several is an array in key
-// order, or an object by name, where names are written as SELECT JSON writes
-// them. Values follow EncodeJSON. An error names the column at fault.
-func PartitionKeyFromJSON(types []*Type, names []string, json []byte) ([][]byte, error) {
-	return KeyFromJSON(types, names, len(types), json)
-}
-
 // KeyFromJSON returns the bytes of each component of a key, in key order. types and names are
 // those of the columns of the primary key, of which the first partitionKey columns are the
 // partition key. A key has all of these, and may continue with clustering columns in their order.

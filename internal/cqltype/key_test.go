@@ -16,18 +16,18 @@ var (
 )
 
 func TestPartitionKeyFromJSON(t *testing.T) {
-	got, err := PartitionKeyFromJSON(singleKey, singleName, []byte(`"a"`))
+	got, err := KeyFromJSON(singleKey, singleName, len(singleKey), []byte(`"a"`))
 	require.NoError(t, err)
 	assert.Equal(t, [][]byte{[]byte("a")}, got)
 	for _, json := range []string{
 		`["a", 7]`, `["a","7"]`, `{"user": "a", "\"Day\"": 7}`, `{"\"Day\"": 7, "USER": "a"}`, `{"user": "a", "Day": 7}`,
 	} {
-		got, err := PartitionKeyFromJSON(compositeTypes, compositeNames, []byte(json))
+		got, err := KeyFromJSON(compositeTypes, compositeNames, len(compositeTypes), []byte(json))
 		require.NoError(t, err, json)
 		assert.Equal(t, sevenA, got, json)
 	}
 	list := []*Type{{Kind: List, Frozen: true, Elems: []*Type{{Kind: Int}}}}
-	got, err = PartitionKeyFromJSON(list, singleName, []byte(`[1]`))
+	got, err = KeyFromJSON(list, singleName, len(list), []byte(`[1]`))
 	require.NoError(t, err)
 	assert.Equal(t, [][]byte{{0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 1}}, got)
 }
@@ -41,7 +41,7 @@ func TestPartitionKeyFromJSONNamesTheColumn(t *testing.T) {
 		`"a" "b"`:     `after the value`,
 		``:            `unexpected end`,
 	} {
-		got, err := PartitionKeyFromJSON(singleKey, singleName, []byte(json))
+		got, err := KeyFromJSON(singleKey, singleName, len(singleKey), []byte(json))
 		require.ErrorContains(t, err, want, json)
 		assert.Nil(t, got)
 	}
@@ -64,7 +64,7 @@ func TestPartitionKeyFromJSONNamesTheColumn(t *testing.T) {
 		`{7: 1}`:                     `expected the name of a column`,
 		`{"user": "a",}`:             `expected the name of a column`,
 	} {
-		got, err := PartitionKeyFromJSON(compositeTypes, compositeNames, []byte(json))
+		got, err := KeyFromJSON(compositeTypes, compositeNames, len(compositeTypes), []byte(json))
 		require.ErrorContains(t, err, want, json)
 		assert.Nil(t, got)
 	}

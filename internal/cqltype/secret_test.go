@@ -55,8 +55,8 @@ func TestErrorsDoNotHoldValues(t *testing.T) {
 		errs := map[string]error{}
 		_, errs["json"] = typ.EncodeJSON(data)
 		_, errs["text"] = typ.EncodeText(strings.Trim(string(data), `"`))
-		_, errs["key"] = PartitionKeyFromJSON([]*Type{typ}, []string{"id"}, data)
-		_, errs["composite"] = PartitionKeyFromJSON([]*Type{typ, typ}, []string{"id", "day"}, data)
+		_, errs["key"] = KeyFromJSON([]*Type{typ}, []string{"id"}, 1, data)
+		_, errs["composite"] = KeyFromJSON([]*Type{typ, typ}, []string{"id", "day"}, 2, data)
 		_, errs["composite text"] = PartitionKeyFromText([]*Type{typ, typ}, []string{"id", "day"}, string(data))
 		for how, err := range errs {
 			if err != nil {

@@ -110,7 +110,7 @@ func TestEveryTypeInKeys(t *testing.T) {
 			types, names := keyColumns(tbl.Schema)
 			var v qosproxyv1.Value
 			require.NoError(t, protojson.Unmarshal([]byte(c.value), &v))
-			want, err := cqltype.PartitionKeyFromJSON(types, names, []byte(`[`+c.json+`,1]`))
+			want, err := cqltype.KeyFromJSON(types, names, len(types), []byte(`[`+c.json+`,1]`))
 			require.NoError(t, err)
 
 			encode := valueKeys(tbl.Schema, []*qosproxyv1.Key{key(&v, integerValue(1)),
