@@ -88,6 +88,9 @@ type waiter struct {
 	bytes   int
 	// crowded is set when keys of others left no room for a key of this participant.
 	crowded bool
+	// unsettled counts what its Settled waits for: the shared read, and its outcome or, if it
+	// is crowded, the read alone.
+	unsettled atomic.Int32
 }
 
 // busy reports whether a read is in-flight for which the sub-query should wait: one that it could
@@ -237,8 +240,7 @@ func (w *waiter) wait(h *host) ([]partition.Result, error) {
 		if h.withdraw(w) {
 			return nil, executor.ErrUnsent
 		}
-		if w.shared != nil {
-			w.shared.leave(w)
+		if w.shared != nil && w.shared.leave(w) {
 			return nil, context.Cause(w.ctx)
 		}
 		<-w.wake

@@ -779,6 +779,66 @@ func TestBytesAreEachParticipantsOwn(t *testing.T) {
 	})
 }
 
+// TestACrowdedParticipantIsOutstandingUntilItIsReadAlone has neighbours leave no room for the keys
+// of a participant. The host has settled that one when it has settled both reads.
+func TestACrowdedParticipantIsOutstandingUntilItIsReadAlone(t *testing.T) {
+	cause := errors.New("answered elsewhere")
+	for name, tt := range map[string]struct {
+		// leaves ends its context while the shared read is in-flight; then is called while the
+		// read alone is.
+		leaves bool
+		then   func(leave func(), again *nodeRead)
+		lost   int
+		err    error
+	}{
+		"that is answered":           {then: func(func(), *nodeRead) {}},
+		"whose read alone is lost":   {then: func(_ func(), again *nodeRead) { again.Lost() }, lost: 1},
+		"that leaves while it waits": {leaves: true, err: cause},
+		"that leaves the read alone": {then: func(leave func(), _ *nodeRead) { leave() }, err: cause},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newPrimed(t)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				leave, lost := func() { cancel(cause); synctest.Wait() }, 0
+				first := b.ask(t.Context(), nil, 1)
+				sent := b.node.next(t)
+				neighbour := b.ask(t.Context(), nil, 2)
+				crowded := b.ask(ctx, func(q *executor.SubQuery) {
+					q.Early, q.Lost = &early{got: map[int]partition.Result{}}, func() { lost++ }
+				}, 3)
+				sent.end <- nil
+				b.answered(first)
+				shared := b.node.next(t)
+				shared.then = func(q *executor.SubQuery) []partition.Result {
+					return []partition.Result{found(q.Keys[0]), partition.Unanswered(reasons.AnswerFull, executor.ErrCrowded)}
+				}
+				shared.Early.Receive(1, shared.then(shared.SubQuery)[1:])
+				if tt.leaves {
+					leave()
+				}
+				assert.Zero(t, crowded.settled.Load())
+				shared.end <- nil
+				b.answered(neighbour)
+				if tt.then != nil {
+					again := b.node.next(t)
+					tt.then(leave, again)
+					assert.Zero(t, crowded.settled.Load(), "it is being read")
+					again.end <- nil
+				}
+				<-crowded.done
+				synctest.Wait()
+				b.node.none(t)
+				assert.EqualValues(t, 1, crowded.settled.Load())
+				assert.Equal(t, tt.lost, lost)
+				require.ErrorIs(t, crowded.err, tt.err)
+				got, _ := b.reader.Queue("h")
+				assert.Zero(t, got.InFlight)
+			})
+		})
+	}
+}
+
 // early records what it is handed.
 type early struct {
 	mu  sync.Mutex

@@ -84,7 +84,7 @@ func (s *sending) settle() {
 		s.told()
 	}
 	for _, w := range s.parts {
-		w.query.Settled()
+		w.settle()
 	}
 }
 

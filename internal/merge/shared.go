@@ -84,6 +84,7 @@ func newShared(h *host, parts []*waiter, now int64) *shared {
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	for _, w := range parts {
 		w.shared = s
+		w.unsettled.Store(2)
 	}
 	return s
 }
@@ -98,11 +99,11 @@ func (s *shared) run() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.parts {
-		switch {
-		case err != nil:
-			w.results, w.err = nil, err
-		case len(results) != len(s.query.Keys):
-			w.results = nil // the executor notices
+		if err != nil || len(results) != len(s.query.Keys) { // the executor notices the latter
+			w.results, w.err, w.crowded = nil, err, false
+		}
+		if w.gone || !w.crowded {
+			w.settle()
 		}
 		w.gone = true // it ignores early results from now on
 		w.wake <- struct{}{}
@@ -183,23 +184,35 @@ func (w *waiter) admit(res partition.Result) partition.Result {
 // outcome returns the results of a participant. One whose keys lacked room beside those of others
 // reads again by itself.
 func (w *waiter) outcome(h *host) ([]partition.Result, error) {
-	if w.err != nil || w.results == nil || !w.crowded {
+	if !w.crowded {
 		w.query.Shared = len(w.shared.query.Keys)
 		return w.results, w.err
 	}
 	alone := *w.query
-	alone.Settled, alone.Lost = func() {}, nil // the shared read calls those
+	alone.Settled = w.settle
 	return h.reader.readAlone(w.ctx, &alone)
 }
 
-// leave removes a participant. The last one cancels the read.
-func (s *shared) leave(w *waiter) {
+// settle ends one of the two things that the Settled of a participant waits for.
+func (w *waiter) settle() {
+	if w.unsettled.Add(-1) == 0 {
+		w.query.Settled()
+	}
+}
+
+// leave removes a participant, and reports whether it had no outcome yet. The last one cancels
+// the read.
+func (s *shared) leave(w *waiter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if w.gone {
+		return false
+	}
 	w.gone = true
 	if s.left--; s.left == 0 {
 		s.cancel(context.Cause(w.ctx))
 	}
+	return true
 }
 
 var _ executor.Early = (*shared)(nil)
