@@ -299,11 +299,16 @@ func (b *bench) lookup(keys int, timeout time.Duration) outcome {
 
 // load sends lookups at a steady rate for a time and returns them all.
 func (b *bench) load(every, during time.Duration, keys int, timeout time.Duration) []outcome {
+	return b.loadOf(b.request, every, during, keys, timeout)
+}
+
+// loadOf is load of other requests.
+func (b *bench) loadOf(request func(keys int) *Request, every, during time.Duration, keys int, timeout time.Duration) []outcome {
 	n := int(during / every)
 	out := make([]outcome, n)
 	var wg sync.WaitGroup
 	for i := range n {
-		req := b.request(keys)
+		req := request(keys)
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()

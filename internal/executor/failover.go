@@ -68,11 +68,13 @@ func (r *run) unplaced(k int32) {
 	case r.keys[k].full:
 		r.keys[k].last = reasonFull
 	}
-	r.exhaust(k)
+	if !r.beyondReplicas(k) {
+		r.exhaust(k)
+	}
 }
 
-// retry sends as much of a fail-over group as the budget allows, and ends the other keys.
-// The group is reserved at its host.
+// retry sends as much of a fail-over group as the budget allows, and ends the other keys: of
+// these no coordinator is asked either, which would cost more. The group is reserved at its host.
 func (r *run) retry(g planner.Group, reason Reason) {
 	paid := r.executor.policies.mayRetry(r.req.Table, len(g.Keys), reason)
 	r.view.hosts[g.Host].unreserve(len(g.Keys) - paid)
@@ -103,7 +105,7 @@ func (r *run) awaited(k int32) int {
 func (r *run) exhaust(keys ...int32) {
 	for _, k := range keys {
 		ks := &r.keys[k]
-		if int(ks.inFlight) >= ks.lacks() || r.beyondReplicas(k) {
+		if int(ks.inFlight) >= ks.lacks() {
 			continue
 		}
 		res := verdict(ks.last)

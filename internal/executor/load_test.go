@@ -18,27 +18,41 @@ import (
 
 func TestClusterThatRefusesEverythingIsNotStormed(t *testing.T) {
 	underrace.Skip(t, underrace.Simulations)
-	for name, without := range map[string]bool{"within the budget": false, "control: budgets switched off": true} {
+	for name, tt := range map[string]struct{ quorum, without bool }{
+		"within the budget":                                  {},
+		"within the budget, quorums of replicas":             {quorum: true},
+		"control: budgets switched off":                      {without: true},
+		"control: budgets switched off, quorums of replicas": {quorum: true, without: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newCluster(failing(ReasonOverloaded))
+				reason := ReasonOverloaded
+				if tt.quorum {
+					reason = ReasonTimeout // of which a coordinator may know better
+				}
+				c := newCluster(failing(reason))
 				c.record = false
 				b := newBench(t, newRing(t, 3, 3, 3), c, func(cfg *setup) {
-					cfg.without.budgets = without
+					cfg.without.budgets = tt.without
 					cfg.without.ejection = true
 				})
+				request := b.request
+				if tt.quorum {
+					request = b.quorumRequest
+				}
 				keys, again := 0, 0
-				for _, o := range b.load(20*time.Millisecond, 100*second, 50, second) {
-					keys += len(o.results)
+				for _, o := range b.loadOf(request, 20*time.Millisecond, 100*second, 50, second) {
 					for _, a := range o.Attempts {
-						if a.Kind == KindFailover {
+						if a.Kind == KindFirst {
+							keys += len(a.Keys)
+						} else {
 							again += len(a.Keys)
 						}
 					}
 				}
 				ratio := float64(again) / float64(keys)
 				t.Logf("asked again: %.1f %% of the keys", 100*ratio)
-				assert.Equal(t, without, ratio > retryRatio+0.01)
+				assert.Equal(t, tt.without, ratio > retryRatio+0.01)
 			})
 		})
 	}

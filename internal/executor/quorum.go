@@ -216,10 +216,11 @@ func (r *run) complete(keys []int32) {
 
 // beyondReplicas has a key with too few replicas left read through a coordinator, and
 // reports whether it did. It does not if the last reason is load, to which the read would
-// add.
+// add, nor if the budget of fail-over does not allow it.
 func (r *run) beyondReplicas(k int32) bool {
 	ks := &r.keys[k]
-	if ks.need == 0 || ks.last == reasonFull || ks.last == ReasonOverloaded {
+	if ks.need == 0 || int(ks.inFlight) >= ks.lacks() || ks.last == reasonFull || ks.last == ReasonOverloaded ||
+		r.executor.policies.mayRetry(r.req.Table, 1, ks.last) == 0 {
 		return false
 	}
 	r.reread(k, quorum.Replicas)

@@ -826,3 +826,66 @@ func TestKeysLostTogetherAreAskedWhatTheyWere(t *testing.T) {
 		}
 	})
 }
+
+// TestKeysThatReplicasLoseAreReadAgainWithinTheBudgetOfFailOver loses keys at replicas. Each
+// further attempt takes a token, be it at another replica or through a coordinator, and without
+// one a key ends with the reason of its replica. Keys whose replicas differ are read again in
+// any case.
+func TestKeysThatReplicasLoseAreReadAgainWithinTheBudgetOfFailOver(t *testing.T) {
+	const keys = 20
+	timeout, gone := failing(ReasonTimeout), failing(ReasonUnreachable)
+	for name, c := range map[string]struct {
+		rf            int
+		nodes         map[string]node
+		spent, differ bool
+		paid          float64
+		outcome       string
+		status        partition.Status
+	}{
+		"one of three times out":                      {rf: 3, nodes: map[string]node{"h1": timeout}, outcome: "matched", status: partition.Found, paid: 1},
+		"one of three times out, the budget is spent": {rf: 3, nodes: map[string]node{"h1": timeout}, spent: true, status: partition.TimedOut},
+		"two of three time out":                       {rf: 3, nodes: map[string]node{"h1": timeout, "h2": timeout}, outcome: "fallback_replicas", status: partition.Found, paid: 2},
+		"two of three time out, the budget is spent":  {rf: 3, nodes: map[string]node{"h1": timeout, "h2": timeout}, spent: true, status: partition.TimedOut},
+		"one of two times out":                        {rf: 2, nodes: map[string]node{"h1": timeout}, outcome: "fallback_replicas", status: partition.Found, paid: 1},
+		"one of two times out, the budget is spent":   {rf: 2, nodes: map[string]node{"h1": timeout}, spent: true, status: partition.TimedOut},
+		"one of two is gone, the budget is spent":     {rf: 2, nodes: map[string]node{"h1": gone}, spent: true, outcome: "fallback_replicas", status: partition.Found},
+		"replicas differ, the budget is spent":        {rf: 2, differ: true, spent: true, outcome: "mismatched", status: partition.Found},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &replicas{t: t, ring: newRing(t, c.rf, c.rf, 3), need: 2, rng: rand.New(rand.NewPCG(1, 3)), data: map[string]map[string]stored{}}
+				b := newBench(t, m.ring, newCluster(nil), func(cfg *setup) { cfg.Reader = &script{c.nodes, m} })
+				req := b.quorumRequest(keys)
+				m.equal(req.Keys)
+				if c.differ {
+					for _, k := range req.Keys {
+						m.host("h1")[string(k.Routing())] = stored{}
+					}
+				}
+				plan := b.Plan(req)
+				plan.Groups = nil
+				for _, id := range []string{"h0", "h1"} {
+					h, _ := b.ring.Index(id)
+					g := planner.Group{Host: h}
+					for k := range int32(keys) {
+						g.Keys = append(g.Keys, k)
+					}
+					plan.Groups = append(plan.Groups, g)
+				}
+				retries := req.Table.retries
+				if c.spent {
+					spend(retries)
+				}
+				before := retries.Saved() + 2*keys*retryRatio
+				o := b.runPlan(t.Context(), req, plan)
+				assert.Equal(t, keys, o.count(c.status))
+				assert.InDelta(t, c.paid*keys, before-retries.Saved(), 1e-9)
+				want := map[string]uint64{}
+				if c.outcome != "" {
+					want[c.outcome] = keys
+				}
+				assert.Equal(t, want, b.outcomes())
+			})
+		})
+	}
+}

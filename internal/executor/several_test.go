@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/planner"
 )
@@ -425,6 +426,12 @@ func TestReasonsOfOneSubQueryAreTreatedEachAsItself(t *testing.T) {
 	})
 }
 
+// spend empties a pool, and closes its floor.
+func spend(p *hedge.Pool) {
+	for p.Withdraw(1000) {
+	}
+}
+
 // TestAnEmptyRetryBudgetBearsOnReasonsThatCostSomething loses keys for two reasons, of
 // which one is free.
 func TestAnEmptyRetryBudgetBearsOnReasonsThatCostSomething(t *testing.T) {
@@ -439,10 +446,7 @@ func TestAnEmptyRetryBudgetBearsOnReasonsThatCostSomething(t *testing.T) {
 			return ms, lostFor(ReasonTimeout)
 		}}
 		b, req := newGroup(t, s, 8)
-		for req.Table.retries.Withdraw(1000) {
-		}
-		for req.Table.retries.Withdraw(1) {
-		}
+		spend(req.Table.retries)
 		o := b.within(second, req)
 		assert.Equal(t, 4, o.count(partition.Found), "what could not be reached costs nothing")
 		assert.Equal(t, 4, o.count(partition.TimedOut))
