@@ -110,7 +110,7 @@ func (t *TableState) at(h *host, q *Query) *TableState {
 // HedgeDelay returns after how long a group of size keys is hedged under a policy; 0 means
 // at once, false never.
 func (t *TableState) HedgeDelay(p hedge.Policy, size int) (time.Duration, bool) {
-	return p.Delay(t.latencies.Of(size))
+	return p.Delay(&t.latencies, size)
 }
 
 // overdueAfter returns how long a group of this size may be outstanding before it is

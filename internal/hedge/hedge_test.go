@@ -65,24 +65,24 @@ func TestParsePolicyRefusesAndSaysWhatIsAllowed(t *testing.T) {
 	}
 }
 
-type quantiles map[float64]time.Duration
-
-func (q quantiles) Quantile(p float64) time.Duration { return q[p] }
-
 func TestDelay(t *testing.T) {
-	q := quantiles{0.99: 20 * time.Millisecond}
+	var l Latencies
+	for range 100 {
+		l.Observe(7, 20*time.Millisecond)
+	}
+	p99 := l.Quantile(0.99, 7)
 	for in, want := range map[string]time.Duration{
-		"ALWAYS": 0, "15ms": 15 * time.Millisecond, "99p": 20 * time.Millisecond,
-		"MIN(99p,15ms)": 15 * time.Millisecond, "MIN(99p,30ms)": 20 * time.Millisecond,
-		"MAX(99p,15ms)": 20 * time.Millisecond, "MAX(99p,30ms)": 30 * time.Millisecond,
+		"ALWAYS": 0, "15ms": 15 * time.Millisecond, "99p": p99,
+		"MIN(99p,15ms)": 15 * time.Millisecond, "MIN(99p,30ms)": p99,
+		"MAX(99p,15ms)": p99, "MAX(99p,30ms)": 30 * time.Millisecond,
 	} {
 		p, err := ParsePolicy(in)
 		require.NoError(t, err)
-		d, ok := p.Delay(q)
+		d, ok := p.Delay(&l, 7)
 		assert.True(t, ok, in)
 		assert.Equal(t, want, d, in)
 	}
-	_, ok := Policy{}.Delay(nil)
+	_, ok := Policy{}.Delay(nil, 7)
 	assert.False(t, ok)
 }
 
@@ -459,6 +459,6 @@ func BenchmarkDelay(b *testing.B) {
 	p, err := ParsePolicy("MIN(99p,15ms)")
 	require.NoError(b, err)
 	for range b.N {
-		p.Delay(l.Of(9))
+		p.Delay(&l, 9)
 	}
 }

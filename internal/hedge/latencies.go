@@ -74,18 +74,6 @@ func (l *Latencies) Usual(p float64, size int) (time.Duration, bool) {
 	return least, ok
 }
 
-// Sized provides the latencies of groups of one size, as Quantiles.
-type Sized struct {
-	latencies *Latencies
-	size      int
-}
-
-// Of returns the latencies of groups of size keys, for Policy.Delay.
-func (l *Latencies) Of(size int) Sized { return Sized{latencies: l, size: size} }
-
-// Quantile returns Latencies.Quantile for the size.
-func (s Sized) Quantile(p float64) time.Duration { return s.latencies.Quantile(p, s.size) }
-
 func classOf(size int) int {
 	for i, most := range groupSizes {
 		if size <= most {

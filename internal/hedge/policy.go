@@ -38,28 +38,21 @@ func Fixed(d time.Duration) Policy {
 	return Policy{kind: fixed, delay: d}
 }
 
-// Quantiles provides the latencies for policies with a percentile.
-type Quantiles interface {
-	// Quantile returns the latency that a fraction p of the answers did not exceed. p is in
-	// (0, 1).
-	Quantile(p float64) time.Duration
-}
-
-// Delay returns how long to wait before hedging, which is 0 for ALWAYS. ok is false for
-// NONE, which never hedges. Only policies with a percentile use q; for the others it may be
-// nil.
-func (p Policy) Delay(q Quantiles) (d time.Duration, ok bool) {
+// Delay returns how long to wait before hedging a group of size keys, which is 0 for ALWAYS.
+// ok is false for NONE, which never hedges. Only policies with a percentile use the latencies;
+// for the others they may be nil.
+func (p Policy) Delay(l *Latencies, size int) (d time.Duration, ok bool) {
 	switch p.kind {
 	case always:
 		return 0, true
 	case fixed:
 		return p.delay, true
 	case percentile:
-		return q.Quantile(p.quantile), true
+		return l.Quantile(p.quantile, size), true
 	case minimum:
-		return min(p.delay, q.Quantile(p.quantile)), true
+		return min(p.delay, l.Quantile(p.quantile, size)), true
 	case maximum:
-		return max(p.delay, q.Quantile(p.quantile)), true
+		return max(p.delay, l.Quantile(p.quantile, size)), true
 	case never:
 	}
 	return 0, false
