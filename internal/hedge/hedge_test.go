@@ -95,7 +95,7 @@ func TestPolicyIsTextInConfigurations(t *testing.T) {
 	require.ErrorIs(t, p.UnmarshalText([]byte("soon")), ErrPolicy)
 	assert.Equal(t, "MIN(99p,15ms)", p.String(), "a refused text changes nothing")
 	assert.Equal(t, Policy{}, Fixed(0))
-	assert.True(t, Fixed(-1).Never())
+	assert.Equal(t, Policy{}, Fixed(-1))
 }
 
 func FuzzParsePolicy(f *testing.F) {

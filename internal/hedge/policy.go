@@ -65,9 +65,6 @@ func (p Policy) FixedDelay() time.Duration { return p.delay }
 // once, so no budget applies to it.
 func (p Policy) Always() bool { return p.kind == always }
 
-// Never reports whether the policy is NONE.
-func (p Policy) Never() bool { return p.kind == never }
-
 // String returns the policy in its canonical form, which ParsePolicy reads:
 // NONE, ALWAYS, 15ms, 99p, MIN(99p,15ms) or MAX(99p,15ms).
 func (p Policy) String() string {
