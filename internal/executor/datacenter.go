@@ -29,7 +29,7 @@ import (
 type datacenter struct {
 	name string
 	// keys is how many are outstanding at its hosts, and most how many may be.
-	keys *atomic.Int64
+	keys atomic.Int64
 	most *atomic.Int64
 	// sent and denied count keys. total is what sent counts.
 	sent, denied prometheus.Counter
@@ -92,7 +92,7 @@ func (e *Executor) datacenterOf(name string) *datacenter {
 		return d
 	}
 	d := &datacenter{
-		name: name, keys: new(atomic.Int64), most: &e.failoverKeys,
+		name: name, most: &e.failoverKeys,
 		sent: e.metrics.dcKeys.WithLabelValues(name), denied: e.metrics.dcDenied.WithLabelValues(name),
 	}
 	e.datacenters[name] = d
