@@ -465,7 +465,7 @@ func TestOnlyAHostThatAnswersSlowlyIsProbedOften(t *testing.T) {
 			{10 * time.Millisecond, false, h.gap()},
 		} {
 			now := b.now()
-			h.spaceProbes(&outstanding{host: h, view: b.view(b.ring), table: b.state(), keys: b.policies.probeKeys, sentAt: now - int64(c.took)}, c.answers, now)
+			h.spaceProbes(&outstanding{host: h, view: b.view(b.ring), latencies: &b.state().latencies, keys: b.policies.probeKeys, sentAt: now - int64(c.took)}, c.answers, now)
 			assert.Equal(t, c.want, h.probeAt.Load()-now, "an answer after %v: %t", c.took, c.answers)
 		}
 	})

@@ -94,7 +94,7 @@ func (r *run) worthwhile(a *attempt, keys int, now int64) bool {
 	if r.deadline == unset {
 		return true
 	}
-	usual, _ := a.sent.table.latencies.Usual(0.5, keys)
+	usual, _ := a.sent.latencies.Usual(0.5, keys)
 	return time.Duration(r.deadline-now) >= max(usual, leastLeft)
 }
 

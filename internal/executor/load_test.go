@@ -235,7 +235,7 @@ func TestMostlyLateNeedsMoreThanAStraggler(t *testing.T) {
 		s.noteLate(true)
 	}
 	assert.Greater(t, s.lateShare(), defaultPolicies().mostlyLate)
-	assert.Equal(t, hedge.Fallback*3, s.overdueAfter(0, 1))
+	assert.Equal(t, hedge.Fallback*3, overdueAfter(&s.latencies, 0, 1))
 }
 
 // Merging holds batch work back, so that only batch work is late.

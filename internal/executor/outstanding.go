@@ -3,17 +3,20 @@ package executor
 import (
 	"errors"
 	"time"
+
+	"github.com/qosproxy/qosproxy/internal/hedge"
 )
 
 // outstanding is a sub-query from the moment it is sent until its host has settled it,
 // which may be long after its lookup has ended. It refers to nothing of the lookup, so that
 // an abandoned one costs little memory.
 type outstanding struct {
-	host  *host
-	view  *view
-	table *TableState
-	kind  Kind
-	keys  int
+	host *host
+	view *view
+	// latencies are those that it is compared with and adds to.
+	latencies *hedge.Latencies
+	kind      Kind
+	keys      int
 	// sentAt is when it was sent; within is how long its answer may take before it is
 	// overdue.
 	sentAt, within int64
@@ -219,7 +222,7 @@ func (h *host) measure(o *outstanding, at int64) {
 	took := time.Duration(at - o.sentAt)
 	observe(h.metrics.durations[o.kind], took, o.traceID)
 	if o.kind == KindFirst || o.kind == KindReread {
-		o.table.latencies.Observe(o.keys, took)
+		o.latencies.Observe(o.keys, took)
 	}
 	h.learn(o, took, at)
 	if int64(took) <= o.within {

@@ -90,7 +90,7 @@ func (h *host) learn(o *outstanding, took time.Duration, now int64) {
 	}
 	h.latency.Store(math.Float64bits(seconds + relativeWeight*(took.Seconds()-seconds)))
 
-	usual, ok := o.table.latencies.Usual(0.5, o.keys)
+	usual, ok := o.latencies.Usual(0.5, o.keys)
 	if !ok || usual <= 0 {
 		return
 	}

@@ -94,11 +94,11 @@ func (e *Executor) spawn(f func()) bool {
 func (e *Executor) sendProbe(v *view, h *host, req *Request, keys []partition.Key) {
 	defer h.probing.Store(false)
 	query := req.probeQuery(v, h)
-	table := req.Table.at(h, query)
-	delay, _ := table.HedgeDelay(req.Policy, len(keys))
+	latencies := req.Table.at(h, query)
+	delay, _ := req.Policy.Delay(latencies, len(keys))
 	o := &outstanding{
-		host: h, view: v, table: table, kind: KindProbe, keys: len(keys),
-		sentAt: e.now(), within: int64(table.overdueAfter(h.patience(delay), len(keys))),
+		host: h, view: v, latencies: latencies, kind: KindProbe, keys: len(keys),
+		sentAt: e.now(), within: int64(overdueAfter(latencies, h.patience(delay), len(keys))),
 	}
 	// A table whose reads take longer is probed for longer, or its hosts would never be healthy again.
 	ctx, cancel := context.WithTimeout(e.ctx, min(max(probeTimeout, time.Duration(o.within)), mostProbeTimeout))
@@ -138,6 +138,6 @@ func (h *host) spaceProbes(o *outstanding, answers bool, now int64) {
 // cold reports whether a probe took several times what is usual for its keys. If not,
 // probes beyond those that count would only add load.
 func (o *outstanding) cold(now int64) bool {
-	usual, ok := o.table.latencies.Usual(0.5, o.keys)
+	usual, ok := o.latencies.Usual(0.5, o.keys)
 	return !ok || float64(now-o.sentAt) > o.host.executor.policies.coldRelative*float64(usual)
 }

@@ -717,17 +717,17 @@ func TestRereadsAreNotLateByWhatReplicasTake(t *testing.T) {
 			b.run(t.Context(), req)
 		}
 		s := b.state()
-		_, known := s.own.latencies.Usual(0.95, 17)
+		_, known := s.own.Usual(0.95, 17)
 		assert.True(t, known)
-		assert.Less(t, s.own.overdueAfter(ms, 17), 10*ms)
-		before := s.overdueAfter(ms, 17)
+		assert.Less(t, overdueAfter(&s.own, ms, 17), 10*ms)
+		before := overdueAfter(&s.latencies, ms, 17)
 		for range 40 {
-			s.own.latencies.Observe(17, 80*ms)
+			s.own.Observe(17, 80*ms)
 		}
-		assert.Equal(t, before, s.overdueAfter(ms, 17))
-		assert.Same(t, s.own, s.at(new(host), req.Quorum.Query))
-		assert.Same(t, s, s.at(new(host), req.Query))
-		assert.Same(t, s.own, b.Table("ks.t", 0.5).own, "kept when the budget changes")
+		assert.Equal(t, before, overdueAfter(&s.latencies, ms, 17))
+		assert.Same(t, &s.own, s.at(new(host), req.Quorum.Query))
+		assert.Same(t, &s.latencies, s.at(new(host), req.Query))
+		assert.Same(t, &s.own, &b.Table("ks.t", 0.5).own, "kept when the budget changes")
 	})
 }
 

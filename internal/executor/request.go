@@ -49,11 +49,11 @@ type Request struct {
 
 // lateness returns the state that records how late such requests are. That of batch work is
 // kept apart: merging holds it back, which says nothing of the load that others meet.
-func (r *Request) lateness() *tableMemory {
+func (r *Request) lateness() *lateness {
 	if r.Batch {
-		return r.Table.batch
+		return &r.Table.batch
 	}
-	return r.Table.tableMemory
+	return &r.Table.lateness
 }
 
 // Subset returns the request for the keys with these indices, in this order.

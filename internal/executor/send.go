@@ -71,8 +71,8 @@ func (r *run) send(host ring.HostIndex, keys []int32, kind Kind) {
 	h, now := r.view.hosts[host], r.executor.now()
 	a := &attempt{kind: kind, asked: keys, keys: keys, open: len(keys), hedgeAt: unset, trace: -1, over: r.ctx, to: r.events}
 	query := r.query(keys[0])
-	table := r.req.Table.at(h, query)
-	delay, ok := table.HedgeDelay(r.req.Policy, len(keys))
+	latencies := r.req.Table.at(h, query)
+	delay, ok := r.req.Policy.Delay(latencies, len(keys))
 	switch {
 	case ok && kind != KindHedge && h.dc == nil:
 		a.delay = int64(delay)
@@ -82,8 +82,8 @@ func (r *run) send(host ring.HostIndex, keys []int32, kind Kind) {
 		a.hedgeAt = now + a.delay
 	}
 	a.sent = &outstanding{
-		host: h, view: r.view, table: table, kind: kind, keys: len(keys),
-		sentAt: now, within: int64(table.overdueAfter(h.patience(delay), len(keys))), traceID: r.req.TraceID,
+		host: h, view: r.view, latencies: latencies, kind: kind, keys: len(keys),
+		sentAt: now, within: int64(overdueAfter(latencies, h.patience(delay), len(keys))), traceID: r.req.TraceID,
 	}
 	a.query = SubQuery{
 		Query: query, Host: h.Host, Ring: r.req.Ring, Keys: make([]partition.Key, len(keys)), Settled: a.sent.settle,

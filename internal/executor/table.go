@@ -21,17 +21,14 @@ type TableState struct {
 // tableMemory is what stays when the hedge budget of a table changes.
 type tableMemory struct {
 	latencies hedge.Latencies
+	// own are the latencies of reads of hosts' own data. They are far shorter than those of
+	// coordinators, which would otherwise be overdue at once. away are those of reads in
+	// datacenters to fail over to.
+	own, away hedge.Latencies
 	retries   *hedge.Pool
-	// late is the recent share of first attempts that reached their hedge delay,
-	// as the bits of a float64.
-	late atomic.Uint64
-	// own is for reads of hosts' own data. Only its latencies are used: they are far
-	// shorter than those of coordinators, which would otherwise be overdue at once.
-	own *TableState
-	// away is the same for reads in datacenters to fail over to.
-	away *TableState
-	// batch is for batch work. Only its lateness is used.
-	batch *tableMemory
+	// lateness is that of all but batch work, which is in batch.
+	lateness
+	batch lateness
 	// quorum counts what became of keys that were to be read by their replicas.
 	quorum quorumCounts
 }
@@ -65,9 +62,6 @@ func (e *Executor) Table(name string, hedgeBudget float64) *TableState {
 		}
 		next.tableMemory = &tableMemory{
 			retries: hedge.NewPool(hedge.Limits{Ratio: retryRatio, Burst: retryBurst, Floor: retryFloor}),
-			own:     &TableState{tableMemory: new(tableMemory)},
-			away:    &TableState{tableMemory: new(tableMemory)},
-			batch:   new(tableMemory),
 		}
 		if _, taken := e.tables.LoadOrStore(name, next); !taken {
 			return next
@@ -78,33 +72,37 @@ func (e *Executor) Table(name string, hedgeBudget float64) *TableState {
 // lateMemory is over how many first attempts their lateness is averaged.
 const lateMemory = 64
 
+// lateness is the recent share of first attempts that reached their hedge delay, as the bits of
+// a float64.
+type lateness struct{ late atomic.Uint64 }
+
 // noteLate records whether a first attempt was late.
-func (t *tableMemory) noteLate(late bool) {
+func (l *lateness) noteLate(late bool) {
 	x := 0.0
 	if late {
 		x = 1
 	}
 	for {
-		bits := t.late.Load()
+		bits := l.late.Load()
 		v := math.Float64frombits(bits)
-		if v == x || t.late.CompareAndSwap(bits, math.Float64bits(v+(x-v)/lateMemory)) {
+		if v == x || l.late.CompareAndSwap(bits, math.Float64bits(v+(x-v)/lateMemory)) {
 			return
 		}
 	}
 }
 
 // lateShare is the share of recent first attempts that reached their hedge delay, 0 to 1.
-func (t *tableMemory) lateShare() float64 { return math.Float64frombits(t.late.Load()) }
+func (l *lateness) lateShare() float64 { return math.Float64frombits(l.late.Load()) }
 
-// at returns the state with the latencies of a query at a host.
-func (t *TableState) at(h *host, q *Query) *TableState {
+// at returns the latencies of a query at a host.
+func (t *TableState) at(h *host, q *Query) *hedge.Latencies {
 	switch {
 	case h.dc != nil:
-		return t.away
+		return &t.away
 	case q.Consistency == partition.OwnData:
-		return t.own
+		return &t.own
 	}
-	return t
+	return &t.latencies
 }
 
 // HedgeDelay returns after how long a group of size keys is hedged under a policy; 0 means
@@ -116,12 +114,12 @@ func (t *TableState) HedgeDelay(p hedge.Policy, size int) (time.Duration, bool) 
 // overdueAfter returns how long a group of this size may be outstanding before it is
 // overdue: the larger of its hedge delay and three times the p95 of such groups. A delay of
 // 0 (of NONE or ALWAYS) says nothing of what is slow, and counts as Fallback.
-func (t *TableState) overdueAfter(delay time.Duration, size int) time.Duration {
+func overdueAfter(l *hedge.Latencies, delay time.Duration, size int) time.Duration {
 	if delay <= 0 {
 		delay = hedge.Fallback
 	}
-	most := t.latencies.Quantile(0.95, size)
-	if usual, ok := t.latencies.Usual(0.95, size); ok {
+	most := l.Quantile(0.95, size)
+	if usual, ok := l.Usual(0.95, size); ok {
 		most = usual
 	}
 	return max(delay, 3*most)
