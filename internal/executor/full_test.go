@@ -202,14 +202,14 @@ func TestRoomIsReservedOnce(t *testing.T) {
 	e := New(Config{Limits: Limits{InflightKeys: 100}})
 	defer e.Close()
 	h := &host{executor: e}
-	require.True(t, h.reserve(500), "an idle host takes a larger group")
-	require.False(t, h.reserve(1))
+	require.True(t, h.reserve(500, false), "an idle host takes a larger group")
+	require.False(t, h.reserve(1, false))
 	h.unreserve(500)
 	var all sync.WaitGroup
 	got := make([]int, 8)
 	for i := range got {
 		all.Go(func() {
-			for h.reserve(3) {
+			for h.reserve(3, false) {
 				got[i]++
 			}
 		})

@@ -119,12 +119,9 @@ func (h *host) fullWith(inflight int64, n int, batch bool) bool {
 	return inflight > 0 && inflight+int64(n) > most
 }
 
-// reserve counts n keys as outstanding, unless the host or its datacenter is too full for
-// them.
-func (h *host) reserve(n int) bool { return h.reserveFor(n, false) }
-
-// reserveFor is reserve, for batch work or for other.
-func (h *host) reserveFor(n int, batch bool) bool {
+// reserve counts n keys, of batch work or other, as outstanding, unless the host or its
+// datacenter is too full for them.
+func (h *host) reserve(n int, batch bool) bool {
 	if !h.dc.reserve(n) {
 		return false
 	}

@@ -105,7 +105,7 @@ func (r *run) place(keys []int32, at where) (groups []planner.Group, unplaced []
 		unplaced = append(unplaced, left...)
 		keys = nil
 		for _, g := range planned {
-			if r.view.hosts[g.Host].reserveFor(len(g.Keys), r.req.Batch) {
+			if r.view.hosts[g.Host].reserve(len(g.Keys), r.req.Batch) {
 				groups = append(groups, g)
 				continue
 			}

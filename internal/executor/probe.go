@@ -33,7 +33,7 @@ func (e *Executor) probe(v *view, req *Request) {
 		if len(keys) == 0 || !h.probing.CompareAndSwap(false, true) {
 			continue
 		}
-		if !h.reserve(len(keys)) {
+		if !h.reserve(len(keys), false) {
 			h.probing.Store(false)
 			continue
 		}

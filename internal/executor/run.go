@@ -193,7 +193,7 @@ func (r *run) first(groups []planner.Group) {
 	r.req.Table.hedges.Deposit(asked, len(groups))
 	r.req.Table.retries.Deposit(asked)
 	for _, g := range groups {
-		if r.view.hosts[g.Host].reserveFor(len(g.Keys), r.req.Batch) {
+		if r.view.hosts[g.Host].reserve(len(g.Keys), r.req.Batch) {
 			r.send(g.Host, g.Keys, KindFirst)
 			continue
 		}
