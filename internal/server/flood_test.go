@@ -602,6 +602,58 @@ func TestAnAnswerWithoutMemoryIsObserved(t *testing.T) {
 	}
 }
 
+// spending is a service that takes all memory but left when the reader of a stream has received
+// all keys, before it ends the stream.
+type spending struct {
+	*fake
+	budget   *memory.Budget
+	left     int64
+	received chan struct{}
+}
+
+func (s spending) Stream(ctx context.Context, req *lookup.Request, emit func(int, partition.Result) error) (lookup.Stats, error) {
+	before := s.budget.Usage().Used
+	stats, err := s.fake.Stream(ctx, req, emit)
+	<-s.received
+	for s.budget.Usage().Used > before { // until gRPC has returned the buffers of what it has sent
+		time.Sleep(time.Millisecond)
+	}
+	s.budget.Hold(s.budget.Usage().Limit-s.left-before, 1)
+	return stats, err
+}
+
+// TestASummaryWithoutMemoryIsObserved leaves no memory for the last message of a stream.
+func TestASummaryWithoutMemoryIsObserved(t *testing.T) {
+	for name, c := range map[string]struct {
+		left int64
+		code codes.Code
+		told string
+	}{
+		"no memory":      {0, codes.ResourceExhausted, "RESOURCE_EXHAUSTED"},
+		"control: a lot": {mebibyte / 2, codes.OK, "OK"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			told := &observed{}
+			p := spending{&fake{tables: []*lookup.Table{products(t)}}, memory.New(mebibyte), c.left, make(chan struct{})}
+			s := start(t, both(Limits{}), Deps{Memory: p.budget, Observer: told, Lookup: p})
+			stream, err := qosproxyv1.NewQosProxyClient(dial(t, s.Addr("grpc").String())).StreamBatchGet(t.Context(),
+				&qosproxyv1.StreamBatchGetRequest{Keyspace: "ks", Table: "products", Keys: []*qosproxyv1.Key{key(text("a"))}})
+			require.NoError(t, err)
+			for range 2 { // the header and the key
+				_, err = stream.Recv()
+				require.NoError(t, err)
+			}
+			close(p.received)
+			_, err = stream.Recv()
+			assert.Equal(t, c.code, status.Code(err))
+			for err == nil {
+				_, err = stream.Recv()
+			}
+			assert.Equal(t, c.told, told.last())
+		})
+	}
+}
+
 // unspeakable is an error whose text cannot be made: Error panics.
 type unspeakable struct{}
 

@@ -173,7 +173,10 @@ func (g *grpcService) StreamBatchGet(in *qosproxyv1.StreamBatchGetRequest, strea
 	}
 	summary := &qosproxyv1.StreamSummary{Stats: statsOf(resp.Stats)}
 	summary.Partial, summary.UnprocessedKeys = leftover(resp.Results)
-	return stream.Send(&qosproxyv1.StreamBatchGetResponse{Part: &qosproxyv1.StreamBatchGetResponse_Summary{Summary: summary}})
+	if err := stream.Send(&qosproxyv1.StreamBatchGetResponse{Part: &qosproxyv1.StreamBatchGetResponse_Summary{Summary: summary}}); err != nil {
+		return c.failGRPC(ctx, err)
+	}
+	return nil
 }
 
 // Explain returns the plan of a lookup. The observer does not see it: it reads nothing.
