@@ -148,6 +148,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}); err != nil {
 		return fmt.Errorf("register the metrics of statements: %w", err)
 	}
+	a.merge.SetTables(tableNames(a.started))
 	a.executor = executor.New(safeguards(executor.Config{
 		Reader:     a.merge,
 		GroupSize:  a.meter.GroupSize,

@@ -45,6 +45,7 @@ func (a *App) applyTargets(_, next *config.Config) (func(), error) {
 func (a *App) applyTables(_, next *config.Config) (func(), error) {
 	return func() {
 		a.meter.SetBudgets(groupBudgets(next))
+		a.merge.SetTables(tableNames(next))
 		a.lookups.SetTables(lookupSettings(next))
 		a.executor.SetFailoverKeys(next.Cassandra.DCFailoverKeys)
 	}, nil

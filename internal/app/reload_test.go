@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -34,6 +36,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/executor"
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/merge"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/reload"
 	"github.com/qosproxy/qosproxy/internal/ring"
@@ -45,8 +48,9 @@ import (
 // reloadable is a proxy whose rows come from memory and whose configuration is a file.
 type reloadable struct {
 	*App
-	file string
-	log  *bytes.Buffer
+	file    string
+	log     *bytes.Buffer
+	metrics *prometheus.Registry
 }
 
 // version returns configuration n; the versions differ in every setting that the reader sees.
@@ -63,7 +67,7 @@ var half atomic.Int64
 
 func startReloadable(t *testing.T) *reloadable {
 	t.Helper()
-	r := &reloadable{file: filepath.Join(t.TempDir(), "q.yaml"), log: &bytes.Buffer{}}
+	r := &reloadable{file: filepath.Join(t.TempDir(), "q.yaml"), log: &bytes.Buffer{}, metrics: prometheus.NewRegistry()}
 	require.NoError(t, os.WriteFile(r.file, []byte(version(0)), 0o600))
 	read := func() (*config.Config, error) { return config.Load(r.file, nil) }
 	cfg, err := read()
@@ -72,8 +76,13 @@ func startReloadable(t *testing.T) *reloadable {
 	snapshot := benchRing(t)
 	products, row := benchTable()
 	tables := schema.New([]*schema.Table{products})
+	r.meter = cost.NewMeter(nil)
+	r.merge, err = merge.New(merge.Config{Registerer: r.metrics})
+	require.NoError(t, err)
+	r.merge.SetTables(tableNames(cfg))
 	r.executor = executor.New(executor.Config{
-		Ring: func() *ring.Ring { return snapshot },
+		Registerer: r.metrics,
+		Ring:       func() *ring.Ring { return snapshot },
 		Reader: executor.ReaderFunc(func(_ context.Context, q *executor.SubQuery) ([]partition.Result, error) {
 			switch got := fmt.Sprint(q.Consistency, q.Limit, q.MaxBytes, q.Columns[0].Name); got {
 			case fmt.Sprint("ONE", 10, 1<<20, "id"), fmt.Sprint("TWO", 20, 2<<20, "name"):
@@ -88,16 +97,15 @@ func startReloadable(t *testing.T) *reloadable {
 			return results, nil
 		}),
 	})
-	r.meter = cost.NewMeter(nil)
 	r.lookups = lookup.New(lookup.Config{
 		Tables: lookupSettings(cfg), Ring: func() *ring.Ring { return snapshot }, Schema: func() *schema.Schema { return tables }, Executor: r.executor,
 	})
-	r.recorder, err = sla.New(nil, targets(cfg))
+	r.recorder, err = sla.New(r.metrics, targets(cfg))
 	require.NoError(t, err)
 	r.clients = identity.NewRegistry(nil, nil)
-	r.admission, err = admission.New(admission.Config{Limits: limitsOf(cfg, 1<<30), Tables: slos(cfg)})
+	r.admission, err = admission.New(admission.Config{Limits: limitsOf(cfg, 1<<30), Tables: slos(cfg), Registerer: r.metrics})
 	require.NoError(t, err)
-	r.reloader, err = reload.New(r.reloads(prometheus.NewRegistry()))
+	r.reloader, err = reload.New(r.reloads(r.metrics))
 	require.NoError(t, err)
 	anywhere := server.Listener{Address: "127.0.0.1:0"}
 	r.server = server.New(server.Config{GRPC: anywhere, HTTP: anywhere, Admin: anywhere}, server.Deps{
@@ -176,6 +184,34 @@ func TestAHundredReloadsUnderLoadLoseNothing(t *testing.T) {
 	assert.Eventually(t, func() bool { return descriptors(t) <= before+2 }, 10*time.Second, 10*time.Millisecond)
 	r.stop()
 	goleak.VerifyNone(t, others)
+}
+
+// families returns the names of the metrics that have series of a table.
+func (r *reloadable) families(t *testing.T, table string) (names []string) {
+	t.Helper()
+	gathered, err := r.metrics.Gather()
+	require.NoError(t, err)
+	for _, family := range gathered {
+		if slices.ContainsFunc(family.GetMetric(), func(m *dto.Metric) bool {
+			return slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == "table" && l.GetValue() == table })
+		}) {
+			names = append(names, family.GetName())
+		}
+	}
+	return names
+}
+
+func TestARemovedTableLeavesNoSeriesBehind(t *testing.T) {
+	r := startReloadable(t)
+	defer r.stop()
+	require.NoError(t, r.rewrite(t, version(1)))
+	before := r.families(t, "shop.other")
+	for _, name := range []string{"keys_total", "sla_target_seconds", "statement_keys"} {
+		assert.Contains(t, before, "qosproxy_"+name)
+	}
+	require.NoError(t, r.rewrite(t, version(2)))
+	assert.Empty(t, r.families(t, "shop.other"))
+	assert.NotEmpty(t, r.families(t, "shop.products"))
 }
 
 func TestAMistakeChangesNothing(t *testing.T) {

@@ -111,6 +111,15 @@ func lookupSettings(cfg *config.Config) []lookup.Settings {
 	return out
 }
 
+// tableNames returns keyspace and name of each table.
+func tableNames(cfg *config.Config) [][2]string {
+	out := make([][2]string, len(cfg.Tables))
+	for i := range cfg.Tables {
+		out[i] = [2]string{cfg.Tables[i].Name.Keyspace, cfg.Tables[i].Name.Table}
+	}
+	return out
+}
+
 // dcFailovers maps the words of dc_failover to their meaning.
 var dcFailovers = map[config.DCFailover]lookup.DCFailover{
 	config.DCFailoverAuto: lookup.DCFailoverOne, config.DCFailoverQuorum: lookup.DCFailoverQuorum, config.DCFailoverOff: lookup.DCFailoverOff,

@@ -21,6 +21,7 @@ func instant(tb testing.TB) *Reader {
 			return results[:len(q.Keys)], nil
 		})})
 	require.NoError(tb, err)
+	r.SetTables([][2]string{{"ks", "t"}})
 	return r
 }
 

@@ -58,6 +58,11 @@ func New(cfg Config) (*Reader, error) {
 	return r, r.metrics.register(cfg.Registerer)
 }
 
+// SetTables sets the tables that have series of statement_keys, by keyspace and name; there are
+// none before. The series of a table that is removed are dropped, and a read of it that is still
+// sent does not bring them back. SetTables must not be called concurrently.
+func (r *Reader) SetTables(tables [][2]string) { r.metrics.setTables(tables) }
+
 // now returns the nanoseconds since the Reader was made.
 func (r *Reader) now() int64 { return int64(time.Since(r.begin)) }
 

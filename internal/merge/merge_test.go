@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -1018,4 +1019,17 @@ func TestHostsThatHaveLeftAreForgotten(t *testing.T) {
 	}
 	slices.Sort(known)
 	assert.Equal(t, []string{"b", "c"}, known)
+}
+
+func TestARemovedTableHasNoSeries(t *testing.T) {
+	r := instant(t)
+	series := func(tables ...[2]string) int {
+		r.SetTables(tables)
+		_, err := r.Read(t.Context(), benchQuery(3))
+		require.NoError(t, err)
+		return testutil.CollectAndCount(r.metrics.keys)
+	}
+	assert.Equal(t, 2, series([2]string{"ks", "t"}, [2]string{"ks", "other"}))
+	assert.Equal(t, 1, series([2]string{"ks", "other"}), "a read that began before does not bring them back")
+	assert.Zero(t, series())
 }

@@ -2,8 +2,6 @@ package merge
 
 import (
 	"errors"
-	"maps"
-	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,9 +14,8 @@ import (
 type metrics struct {
 	reader *Reader
 	keys   *prometheus.HistogramVec
-	// tables holds the series by keyspace and table; the map is never changed, only replaced.
+	// tables has the series of keys by keyspace and table; the map is never changed, only replaced.
 	tables atomic.Pointer[map[[2]string]prometheus.Observer]
-	grow   sync.Mutex
 }
 
 var (
@@ -45,19 +42,24 @@ func (m *metrics) register(to prometheus.Registerer) error {
 	return errors.Join(to.Register(m.keys), to.Register(m))
 }
 
+// setTables is Reader.SetTables.
+func (m *metrics) setTables(tables [][2]string) {
+	next := make(map[[2]string]prometheus.Observer, len(tables))
+	for _, t := range tables {
+		next[t] = m.keys.WithLabelValues(t[0] + "." + t[1])
+	}
+	for t := range *m.tables.Swap(&next) {
+		if _, stays := next[t]; !stays {
+			m.keys.DeleteLabelValues(t[0] + "." + t[1])
+		}
+	}
+}
+
 // observe records the number of keys of a read that is sent.
 func (m *metrics) observe(q *executor.Query, keys int) {
-	name := [2]string{q.Table.Keyspace, q.Table.Name}
-	o := (*m.tables.Load())[name]
-	if o == nil {
-		m.grow.Lock()
-		next := maps.Clone(*m.tables.Load())
-		o = m.keys.WithLabelValues(q.Table.String())
-		next[name] = o
-		m.tables.Store(&next)
-		m.grow.Unlock()
+	if o := (*m.tables.Load())[tableOf(q)]; o != nil {
+		o.Observe(float64(keys))
 	}
-	o.Observe(float64(keys))
 }
 
 // Describe implements prometheus.Collector.
