@@ -38,6 +38,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/merge"
 	"github.com/qosproxy/qosproxy/internal/partition"
+	"github.com/qosproxy/qosproxy/internal/quorum"
 	"github.com/qosproxy/qosproxy/internal/reload"
 	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
@@ -205,8 +206,9 @@ func TestARemovedTableLeavesNoSeriesBehind(t *testing.T) {
 	r := startReloadable(t)
 	defer r.stop()
 	require.NoError(t, r.rewrite(t, version(1)))
+	r.executor.Table("shop.other", 0.02).CountQuorum(quorum.Ring, 1)
 	before := r.families(t, "shop.other")
-	for _, name := range []string{"keys_total", "sla_target_seconds", "statement_keys"} {
+	for _, name := range []string{"keys_total", "sla_target_seconds", "statement_keys", "quorum_reads_total"} {
 		assert.Contains(t, before, "qosproxy_"+name)
 	}
 	require.NoError(t, r.rewrite(t, version(2)))

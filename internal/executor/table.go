@@ -69,6 +69,10 @@ func (e *Executor) Table(name string, hedgeBudget float64) *TableState {
 	}
 }
 
+// ForgetTable drops the state of a table, and with it the series of its metrics. Lookups that have
+// the state keep it until they end.
+func (e *Executor) ForgetTable(name string) { e.tables.Delete(name) }
+
 // lateMemory is over how many first attempts their lateness is averaged.
 const lateMemory = 64
 

@@ -74,8 +74,8 @@ func New(cfg Config) *Service {
 }
 
 // SetTables replaces the tables that may be read, atomically. Lookups that are already
-// resolved keep their settings. SetTables modifies and keeps tables: the caller must not
-// use the slice afterwards.
+// resolved keep their settings. The executor forgets tables that are removed. SetTables
+// modifies and keeps tables: the caller must not use the slice afterwards.
 func (s *Service) SetTables(tables []Settings) {
 	before := s.served.Load()
 	next := &served{named: make(map[[2]string]*Settings, len(tables))}
@@ -96,6 +96,14 @@ func (s *Service) SetTables(tables []Settings) {
 		next.named[[2]string{t.Keyspace, t.Table}] = t
 	}
 	s.served.Store(next)
+	if before == nil {
+		return
+	}
+	for name := range before.named {
+		if _, stays := next.named[name]; !stays {
+			s.cfg.Executor.ForgetTable(name[0] + "." + name[1])
+		}
+	}
 }
 
 // Ring returns the snapshot that a lookup would use now, nil before the first.
