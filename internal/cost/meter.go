@@ -22,7 +22,7 @@ type Meter struct {
 	begin  time.Time
 	// budgets is by keyspace.table.
 	budgets atomic.Pointer[map[string]time.Duration]
-	// models is never changed, but replaced when a model is added; mu guards that.
+	// models is never changed, but replaced when a model is added or removed; mu guards that.
 	models atomic.Pointer[map[kind]*model]
 
 	mu sync.Mutex
@@ -40,7 +40,7 @@ type kind struct {
 func NewMeter(reader executor.Reader) *Meter {
 	m := &Meter{reader: reader, begin: time.Now(), reads: make(map[string]int)}
 	m.models.Store(&map[kind]*model{})
-	m.SetBudgets(nil)
+	m.budgets.Store(&map[string]time.Duration{})
 	return m
 }
 
@@ -63,9 +63,19 @@ func Budget(retry hedge.Policy, operateAt time.Duration) time.Duration {
 	return within / budgetShare
 }
 
-// SetBudgets sets how long the groups of each table may take, by keyspace.table. The caller must
-// not change the map any more.
-func (m *Meter) SetBudgets(budgets map[string]time.Duration) { m.budgets.Store(&budgets) }
+// SetBudgets sets how long the groups of each table may take, by keyspace.table, and forgets what
+// is known of other tables. The caller must not change the map any more.
+func (m *Meter) SetBudgets(budgets map[string]time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.budgets.Store(&budgets)
+	models := maps.Clone(*m.models.Load())
+	maps.DeleteFunc(models, func(k kind, _ *model) bool {
+		_, stays := budgets[k.name()]
+		return !stays
+	})
+	m.models.Store(&models)
+}
 
 // budget returns how long a group of the kind may take.
 func (m *Meter) budget(k kind) time.Duration {

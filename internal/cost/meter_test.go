@@ -178,6 +178,10 @@ func TestWhatIsKnownIsShown(t *testing.T) {
 # TYPE qosproxy_group_size_keys gauge
 qosproxy_group_size_keys{table="shop.products"} `+strconv.Itoa(size.Keys)+"\n"), "qosproxy_group_size_keys"))
 		assert.Equal(t, 3, testutil.CollectAndCount(m))
+		m.SetBudgets(map[string]time.Duration{"shop.products": 7 * ms, "shop.other": 7 * ms})
+		assert.Equal(t, 3, testutil.CollectAndCount(m), "a table that stays keeps what was learned")
+		m.SetBudgets(map[string]time.Duration{"shop.other": 7 * ms})
+		assert.Zero(t, testutil.CollectAndCount(m))
 	})
 }
 
