@@ -46,6 +46,9 @@ func (a *App) applyTables(_, next *config.Config) (func(), error) {
 	return func() {
 		a.meter.SetBudgets(groupBudgets(next))
 		a.merge.SetTables(tableNames(next))
+		if a.shadow != nil {
+			a.shadow.SetTables(tableNames(next))
+		}
 		a.lookups.SetTables(lookupSettings(next))
 		a.executor.SetFailoverKeys(next.Cassandra.DCFailoverKeys)
 	}, nil

@@ -43,6 +43,7 @@ import (
 	"github.com/qosproxy/qosproxy/internal/ring"
 	"github.com/qosproxy/qosproxy/internal/schema"
 	"github.com/qosproxy/qosproxy/internal/server"
+	"github.com/qosproxy/qosproxy/internal/shadow"
 	"github.com/qosproxy/qosproxy/internal/sla"
 )
 
@@ -102,6 +103,8 @@ func startReloadable(t *testing.T) *reloadable {
 		Tables: lookupSettings(cfg), Ring: func() *ring.Ring { return snapshot }, Schema: func() *schema.Schema { return tables }, Executor: r.executor,
 	})
 	r.recorder, err = sla.New(r.metrics, targets(cfg))
+	require.NoError(t, err)
+	r.shadow, err = shadow.NewLive(r.lookups, shadow.LiveConfig{Sample: 1, Registerer: r.metrics})
 	require.NoError(t, err)
 	r.clients = identity.NewRegistry(nil, nil)
 	r.admission, err = admission.New(admission.Config{Limits: limitsOf(cfg, 1<<30), Tables: slos(cfg), Registerer: r.metrics})
@@ -206,14 +209,20 @@ func TestARemovedTableLeavesNoSeriesBehind(t *testing.T) {
 	r := startReloadable(t)
 	defer r.stop()
 	require.NoError(t, r.rewrite(t, version(1)))
-	r.executor.Table("shop.other", 0.02).CountQuorum(quorum.Ring, 1)
-	before := r.families(t, "shop.other")
-	for _, name := range []string{"keys_total", "sla_target_seconds", "statement_keys", "quorum_reads_total"} {
+	r.executor.Table("shop.products", 0.02).CountQuorum(quorum.Ring, 1)
+	products, err := r.Table("shop", "products")
+	require.NoError(t, err)
+	key, err := partition.NewKey([]byte("a"))
+	require.NoError(t, err)
+	_, err = r.shadow.Get(t.Context(), &lookup.Request{Table: products, Keys: []partition.Key{key}, Paging: true})
+	require.NoError(t, err)
+	before := r.families(t, "shop.products")
+	for _, name := range []string{"keys_total", "sla_target_seconds", "statement_keys", "quorum_reads_total", "shadow_lookups_total"} {
 		assert.Contains(t, before, "qosproxy_"+name)
 	}
-	require.NoError(t, r.rewrite(t, version(2)))
-	assert.Empty(t, r.families(t, "shop.other"))
-	assert.NotEmpty(t, r.families(t, "shop.products"))
+	require.NoError(t, r.rewrite(t, "tables: [{name: shop.other}]"))
+	assert.Empty(t, r.families(t, "shop.products"))
+	assert.NotEmpty(t, r.families(t, "shop.other"))
 }
 
 func TestAMistakeChangesNothing(t *testing.T) {

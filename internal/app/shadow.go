@@ -74,6 +74,7 @@ func (a *App) sampled(ctx context.Context, registry prometheus.Registerer) (serv
 	if err != nil {
 		return nil, err
 	}
+	live.SetTables(tableNames(a.started))
 	a.onStop(func(context.Context) error { driver.close(); return nil })
 	a.run(ctx, live.Run)
 	a.shadow = live

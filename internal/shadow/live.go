@@ -110,6 +110,11 @@ func NewLive(next Lookups, cfg LiveConfig) (*Live, error) {
 	return l, nil
 }
 
+// SetTables sets the tables that have series, by keyspace and name; there are none before. The
+// series of a table that is removed are dropped, and a comparison that ends later does not bring
+// them back.
+func (l *Live) SetTables(tables [][2]string) { l.metrics.setTables(tables) }
+
 // Get answers a lookup, and may have it compared.
 func (l *Live) Get(ctx context.Context, req *lookup.Request) (*lookup.Response, error) {
 	resp, err := l.Lookups.Get(ctx, req)
@@ -145,7 +150,7 @@ func (l *Live) chosen() bool {
 func (l *Live) offer(req *lookup.Request, results []partition.Result, stats lookup.Stats) {
 	table := req.Table.Schema.String()
 	if req.Paging {
-		l.count(table, outcomeSkipped)
+		l.metrics.count(table, outcomeSkipped, nil)
 		return
 	}
 	all := make([]int, len(req.Keys))
@@ -168,11 +173,7 @@ func (l *Live) offer(req *lookup.Request, results []partition.Result, stats look
 
 func (l *Live) drop(table string) {
 	l.counts.dropped.Add(1)
-	l.count(table, outcomeDropped)
-}
-
-func (l *Live) count(table string, o outcome) {
-	l.metrics.lookups.WithLabelValues(table, string(o)).Inc()
+	l.metrics.count(table, outcomeDropped, nil)
 }
 
 // Run compares queued lookups until ctx ends.
@@ -215,10 +216,7 @@ func (l *Live) compare(ctx context.Context, s *sampled) {
 	l.metrics.durations.WithLabelValues(ProxySide.String()).Observe(s.answer.Elapsed.Seconds())
 	l.metrics.durations.WithLabelValues(DriverSide.String()).Observe(driver.Elapsed.Seconds())
 	l.counts.compared.Add(1)
-	l.count(table, outcomeOf(v))
-	for _, d := range v.Differences {
-		l.metrics.differences.WithLabelValues(table, string(d.Kind)).Inc()
-	}
+	l.metrics.count(table, outcomeOf(v), v.Differences)
 	if v.Different > 0 {
 		l.counts.different.Add(1)
 		l.log(ctx, v)

@@ -53,6 +53,7 @@ func live(t *testing.T, cfg shadow.LiveConfig, proxy shadow.Path) (*shadow.Live,
 	cfg.Registerer = registry
 	l, err := shadow.NewLive(service{path: proxy}, cfg)
 	require.NoError(t, err)
+	l.SetTables([][2]string{{"shop", "events"}})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); l.Run(ctx) }()
@@ -124,6 +125,25 @@ func TestADriverThatFailsIsNoDifference(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		counted(t, registry, "qosproxy_shadow_lookups_total{outcome=\"dropped\",table=\"shop.events\"} 1\n")
+	})
+}
+
+func TestARemovedTableHasNoSeries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wrong := store(func(_ string, r *partition.Result) { r.Rows = r.Rows[1:] })
+		l, registry := live(t, shadow.LiveConfig{Sample: 1, Driver: slow(store(nil), time.Minute)}, wrong)
+		series := func(tables ...[2]string) int {
+			_, err := l.Get(t.Context(), request(t, 1))
+			require.NoError(t, err)
+			l.SetTables(tables)
+			time.Sleep(time.Hour)
+			n, err := testutil.GatherAndCount(registry, "qosproxy_shadow_lookups_total", "qosproxy_shadow_differences_total")
+			require.NoError(t, err)
+			return n
+		}
+		events, other := [2]string{"shop", "events"}, [2]string{"shop", "other"}
+		assert.Equal(t, 2, series(events, other))
+		assert.Zero(t, series(other), "a comparison that ends later does not bring them back")
 	})
 }
 

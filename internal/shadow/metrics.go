@@ -1,6 +1,10 @@
 package shadow
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // outcome is the outcome of a sampled lookup, as in metrics.
 type outcome string
@@ -23,6 +27,10 @@ type metrics struct {
 	lookups     *prometheus.CounterVec
 	differences *prometheus.CounterVec
 	durations   *prometheus.HistogramVec
+
+	mu sync.Mutex
+	// served are the tables that have series, by keyspace.table.
+	served map[string]bool
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -47,4 +55,34 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		}
 	}
 	return m, nil
+}
+
+// setTables is Live.SetTables.
+func (m *metrics) setTables(tables [][2]string) {
+	next := make(map[string]bool, len(tables))
+	for _, t := range tables {
+		next[t[0]+"."+t[1]] = true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name := range m.served {
+		if !next[name] {
+			m.lookups.DeletePartialMatch(prometheus.Labels{"table": name})
+			m.differences.DeletePartialMatch(prometheus.Labels{"table": name})
+		}
+	}
+	m.served = next
+}
+
+// count counts a lookup of a table by its outcome, and what differed.
+func (m *metrics) count(table string, o outcome, differences []Difference) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.served[table] {
+		return
+	}
+	m.lookups.WithLabelValues(table, string(o)).Inc()
+	for _, d := range differences {
+		m.differences.WithLabelValues(table, string(d.Kind)).Inc()
+	}
 }
