@@ -53,7 +53,7 @@ type Live struct {
 	judge   Judge
 	metrics *metrics
 	queue   chan *sampled
-	// bytes is the size of the answers in the queue.
+	// bytes is the memory of the lookups in the queue.
 	bytes  atomic.Int64
 	counts liveCounts
 	logged atomic.Int64 // when a difference was logged last, in Unix nanoseconds
@@ -69,7 +69,7 @@ type sampled struct {
 const (
 	// waitingPerWorker is how many lookups may wait for each worker.
 	waitingPerWorker = 8
-	// waitingBytes is how many bytes of answers may wait.
+	// waitingBytes is how many bytes of keys and rows may wait.
 	waitingBytes = 16 << 20
 	// logInterval is the least time between two log records of differences.
 	logInterval = 10 * time.Second
@@ -157,7 +157,10 @@ func (l *Live) offer(req *lookup.Request, results []partition.Result, stats look
 	s := &sampled{answer: &Answer{Results: results, Sent: stats.SubQueries, Elapsed: stats.Elapsed}}
 	for i := range results {
 		all[i] = i
-		s.bytes += int64(results[i].Bytes)
+		s.bytes += int64(results[i].Memory())
+		for _, c := range req.Keys[i].Components() {
+			s.bytes += int64(len(c))
+		}
 	}
 	s.req = Only(req, all)
 	if l.bytes.Add(s.bytes) <= waitingBytes {

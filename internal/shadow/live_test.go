@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -115,6 +116,34 @@ func TestALiveLookupWaitsForNoComparison(t *testing.T) {
 		// One is being read and eight wait.
 		counted(t, registry, "qosproxy_shadow_lookups_total{outcome=\"dropped\",table=\"shop.events\"} 91\n")
 	})
+}
+
+func TestAllThatALookupHoldsCounts(t *testing.T) {
+	long, err := partition.NewKey(bytes.Repeat([]byte("k"), 60<<10))
+	require.NoError(t, err)
+	nulls := store(func(_ string, r *partition.Result) {
+		r.Rows = slices.Repeat([]partition.Row{make(partition.Row, 4)}, 100_000)
+	})
+	for name, c := range map[string]struct {
+		keys  []partition.Key
+		proxy shadow.Path
+	}{
+		"12 MB of rows of nulls": {request(t, 1).Keys, nulls},
+		"12 MB of keys":          {slices.Repeat([]partition.Key{long}, 200), store(nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, registry := live(t, shadow.LiveConfig{Sample: 1, Driver: slow(store(nil), time.Hour)}, c.proxy)
+				for range 3 {
+					_, err := l.Get(t.Context(), &lookup.Request{Table: events(), Keys: c.keys})
+					require.NoError(t, err)
+					synctest.Wait()
+				}
+				// One is being read, and one waits.
+				counted(t, registry, "qosproxy_shadow_lookups_total{outcome=\"dropped\",table=\"shop.events\"} 1\n")
+			})
+		})
+	}
 }
 
 func TestADriverThatFailsIsNoDifference(t *testing.T) {
