@@ -32,7 +32,7 @@ type LiveConfig struct {
 	Sample float64
 	// Concurrency is how many lookups are compared at a time; at least 1.
 	Concurrency int
-	// Driver repeats the sampled lookups. If it returns an error, the lookup is dropped.
+	// Driver repeats the sampled lookups. If it returns an error, the comparison has failed.
 	Driver Path
 	// Pauses are the Pauses of the Judge; nil means DefaultPauses.
 	Pauses []time.Duration
@@ -81,9 +81,10 @@ type Status struct {
 	Compared  int64   `json:"compared_lookups"`
 	Different int64   `json:"different_lookups"`
 	Dropped   int64   `json:"dropped_lookups"`
+	Failed    int64   `json:"failed_lookups"`
 }
 
-type liveCounts struct{ compared, different, dropped atomic.Int64 }
+type liveCounts struct{ compared, different, dropped, failed atomic.Int64 }
 
 // NewLive returns a Live that samples next. Comparisons are made while Run runs. The error
 // is that of the registerer.
@@ -171,10 +172,6 @@ func (l *Live) offer(req *lookup.Request, results []partition.Result, stats look
 		}
 	}
 	l.bytes.Add(-s.bytes)
-	l.drop(table)
-}
-
-func (l *Live) drop(table string) {
 	l.counts.dropped.Add(1)
 	l.metrics.count(table, outcomeDropped, nil)
 }
@@ -209,7 +206,8 @@ func (l *Live) compare(ctx context.Context, s *sampled) {
 	table := s.req.Table.Schema.String()
 	driver, err := l.cfg.Driver.Read(ctx, s.req)
 	if err != nil {
-		l.drop(table)
+		l.counts.failed.Add(1)
+		l.metrics.count(table, outcomeFailed, nil)
 		return
 	}
 	v := l.judge.Compare(ctx, s.req, driver, s.answer)
@@ -257,6 +255,7 @@ func (l *Live) log(ctx context.Context, v *Verdict) {
 // Status returns what was compared so far.
 func (l *Live) Status() Status {
 	return Status{
-		Sample: l.cfg.Sample, Compared: l.counts.compared.Load(), Different: l.counts.different.Load(), Dropped: l.counts.dropped.Load(),
+		Sample: l.cfg.Sample, Compared: l.counts.compared.Load(), Different: l.counts.different.Load(),
+		Dropped: l.counts.dropped.Load(), Failed: l.counts.failed.Load(),
 	}
 }

@@ -153,7 +153,8 @@ func TestADriverThatFailsIsNoDifference(t *testing.T) {
 		_, err := l.Get(t.Context(), request(t, 3))
 		require.NoError(t, err)
 		synctest.Wait()
-		counted(t, registry, "qosproxy_shadow_lookups_total{outcome=\"dropped\",table=\"shop.events\"} 1\n")
+		counted(t, registry, "qosproxy_shadow_lookups_total{outcome=\"failed\",table=\"shop.events\"} 1\n")
+		assert.Equal(t, shadow.Status{Sample: 1, Failed: 1}, l.Status())
 	})
 }
 

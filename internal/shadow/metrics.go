@@ -16,8 +16,9 @@ const (
 	outcomeUnanswered outcome = "unanswered"
 	outcomeChanged    outcome = "changed"
 	outcomeSame       outcome = "same"
-	// outcomeDropped is a lookup that was not compared: there was no room, or the driver
-	// failed.
+	// outcomeFailed is a lookup that the driver did not read.
+	outcomeFailed outcome = "failed"
+	// outcomeDropped is a lookup for which there was no room in the queue.
 	outcomeDropped outcome = "dropped"
 	// outcomeSkipped is a lookup in pages, which is never compared.
 	outcomeSkipped outcome = "skipped"
