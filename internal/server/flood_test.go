@@ -602,6 +602,48 @@ func TestAnAnswerWithoutMemoryIsObserved(t *testing.T) {
 	}
 }
 
+// full is a service that takes all memory but left before it lists or explains anything.
+type full struct {
+	*fake
+	budget *memory.Budget
+	left   int64
+}
+
+func (f full) Tables() []*lookup.Table {
+	f.budget.Hold(f.budget.Usage().Limit-f.left-f.budget.Usage().Used, 1)
+	return f.fake.Tables()
+}
+
+func (f full) Explain(ctx context.Context, req *lookup.Request) (*lookup.Plan, error) {
+	f.Tables()
+	return f.fake.Explain(ctx, req)
+}
+
+// TestAllAnswersOverHTTPTakeMemory asks for those that are not of lookups.
+func TestAllAnswersOverHTTPTakeMemory(t *testing.T) {
+	for name, c := range map[string]struct {
+		method, path, body string
+		left               int64
+		code               int
+	}{
+		"tables, no memory":       {"GET", "/v1/tables", "", 0, http.StatusTooManyRequests},
+		"tables, control: a lot":  {"GET", "/v1/tables", "", mebibyte / 2, http.StatusOK},
+		"explain, no memory":      {"POST", "/v1/ks/products:explain", `{"keys": ["a"]}`, 0, http.StatusTooManyRequests},
+		"explain, control: a lot": {"POST", "/v1/ks/products:explain", `{"keys": ["a"]}`, mebibyte / 2, http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := full{&fake{tables: []*lookup.Table{products(t)}}, memory.New(mebibyte), c.left}
+			s := start(t, both(Limits{}), Deps{Memory: f.budget, Lookup: f})
+			r, err := http.NewRequestWithContext(t.Context(), c.method, "http://"+s.Addr("http").String()+c.path, strings.NewReader(c.body))
+			require.NoError(t, err)
+			answer, err := http.DefaultClient.Do(r)
+			require.NoError(t, err)
+			_ = answer.Body.Close()
+			assert.Equal(t, c.code, answer.StatusCode)
+		})
+	}
+}
+
 // spending is a service that takes all memory but left when the reader of a stream has received
 // all keys, before it ends the stream.
 type spending struct {

@@ -164,7 +164,7 @@ func (s *Server) serveExplain(w http.ResponseWriter, r *http.Request, keyspace, 
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	writeValue(w, http.StatusOK, explain.NewPlan(plan))
+	writeValue(w, r, explain.NewPlan(plan))
 }
 
 // readBody reads the body of a request within its limits.
@@ -354,17 +354,24 @@ func (s *Server) serveTables(w http.ResponseWriter, r *http.Request) {
 		}
 		out.Tables = append(out.Tables, listed)
 	}
-	writeValue(w, http.StatusOK, out)
+	writeValue(w, r, out)
 }
 
-// writeValue writes a value of ours as JSON.
-func writeValue(w http.ResponseWriter, status int, v any) {
+// writeValue answers a request with a value of ours as JSON.
+func writeValue(w http.ResponseWriter, r *http.Request, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
 		writeError(w, httpError{status: internal.http, code: internal.code, why: internal.why, message: "the answer could not be written as JSON"})
 		return
 	}
-	writeJSON(w, status, append(body, '\n'))
+	body = append(body, '\n')
+	sending, err := callOf(r.Context()).Answer(len(body), abortOf(r.Context()))
+	if err != nil {
+		writeError(w, errorOf(r, err))
+		return
+	}
+	defer sending.Sent()
+	writeJSON(w, http.StatusOK, body)
 }
 
 // writeJSON writes a body, and gives up on a client that does not receive it.
