@@ -85,8 +85,8 @@ func (c *Controller) checkRate(p *Permit) *Refusal {
 }
 
 // Charge takes keys from the share of a client for a request that asks no host: to explain
-// lookups costs the proxy as much as to make them. The error is a *Refusal. A nil client is
-// identity.Anonymous; a nil Controller refuses nothing.
+// lookups or to list tables costs the proxy about as much as to read as many keys. The error is a
+// *Refusal. A nil client is identity.Anonymous; a nil Controller refuses nothing.
 func (c *Controller) Charge(who *identity.Client, keys int) error {
 	if c == nil {
 		return nil

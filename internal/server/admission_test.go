@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -129,6 +130,34 @@ func TestExplanationsCountForTheShareOfAClient(t *testing.T) {
 			}
 			assert.Equal(t, http.StatusTooManyRequests, byHTTP())
 			assert.Equal(t, codes.ResourceExhausted, status.Code(byGRPC()))
+		})
+	}
+}
+
+// TestAListCountsForTheShareOfAClient lists two tables to a client that may ask for three keys.
+func TestAListCountsForTheShareOfAClient(t *testing.T) {
+	for name, burst := range map[string]int{"fewer than twice": 3, "control: more": 1000} {
+		t.Run(name, func(t *testing.T) {
+			who := &identity.Client{Name: "metered", KeysPerSecond: 0.001, BurstKeys: burst}
+			ctx := identity.NewContext(t.Context(), who)
+			deps := Deps{Admission: controller(t, 0), Lookup: &fake{tables: []*lookup.Table{products(t), table(t, "other", 1, "id text")}}}
+			byGRPC := func() codes.Code {
+				_, err := (&grpcService{server: New(Config{}, deps)}).ListTables(ctx, nil)
+				return status.Code(err)
+			}
+			byHTTP := func() int {
+				w := httptest.NewRecorder()
+				New(Config{}, deps).http.Handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/tables", nil))
+				return w.Code
+			}
+			assert.Equal(t, http.StatusOK, byHTTP())
+			if burst > 4 {
+				assert.Equal(t, codes.OK, byGRPC())
+				assert.Equal(t, http.StatusOK, byHTTP())
+				return
+			}
+			assert.Equal(t, codes.ResourceExhausted, byGRPC())
+			assert.Equal(t, http.StatusTooManyRequests, byHTTP())
 		})
 	}
 }

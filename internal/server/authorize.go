@@ -70,6 +70,16 @@ func (s *Server) tables(ctx context.Context) []*lookup.Table {
 	return out
 }
 
+// list returns what tables does, for a request whose answer describes each of them: that costs
+// about as much as to read as many keys, and counts towards the share of its client as they do.
+func (s *Server) list(ctx context.Context) ([]*lookup.Table, error) {
+	tables := s.tables(ctx)
+	if err := s.deps.Admission.Charge(identity.FromContext(ctx), len(tables)); err != nil {
+		return nil, err
+	}
+	return tables, nil
+}
+
 // mayDescribe refuses a keyspace of which the client of the request may read no
 // table. The empty name means all and is accepted.
 func (s *Server) mayDescribe(ctx context.Context, keyspace string) error {

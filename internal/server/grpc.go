@@ -218,7 +218,10 @@ func (s *Server) notReady() error {
 
 // ListTables returns the tables that the client may read.
 func (g *grpcService) ListTables(ctx context.Context, _ *qosproxyv1.ListTablesRequest) (*qosproxyv1.ListTablesResponse, error) {
-	tables := g.server.tables(ctx)
+	tables, err := g.server.list(ctx)
+	if err != nil {
+		return nil, grpcError(ctx, err)
+	}
 	out := &qosproxyv1.ListTablesResponse{Tables: make([]*qosproxyv1.Table, len(tables))}
 	for i, t := range tables {
 		out.Tables[i] = tableOf(t)

@@ -334,10 +334,15 @@ func (s *Server) serveTables(w http.ResponseWriter, r *http.Request) {
 		Consistency      string   `json:"consistency"`
 		Consistencies    []string `json:"consistencies"`
 	}
+	tables, err := s.list(r.Context())
+	if err != nil {
+		writeError(w, errorOf(r, err))
+		return
+	}
 	out := struct {
 		Tables []table `json:"tables"`
 	}{Tables: []table{}}
-	for _, t := range s.tables(r.Context()) {
+	for _, t := range tables {
 		listed := table{
 			Keyspace: t.Schema.Keyspace, Name: t.Schema.Name,
 			MaxKeys: t.Settings.MaxKeys, MaxRowsPerKey: t.Settings.MaxRowsPerKey, MaxResponseBytes: t.Settings.MaxResponseBytes,
