@@ -24,9 +24,6 @@ const (
 	Single Baseline = "single"
 )
 
-// Baselines lists all baselines.
-var Baselines = []Baseline{In, Single}
-
 // Reader reads as the plain driver does: the proxy is not involved, and the driver chooses the
 // coordinator. *cassandra.Baseline is one.
 type Reader interface {

@@ -48,9 +48,6 @@ type Verdict struct {
 	Differences []Difference
 }
 
-// Agrees reports whether no key differs among those that both sides answered.
-func (v *Verdict) Agrees() bool { return v.Different == 0 && v.Unsettled == 0 }
-
 // suspect is a key whose answers differ.
 type suspect struct {
 	position int
