@@ -66,10 +66,10 @@ func (a *Answer) Sent() {
 	a.peer.take(-a.bytes)
 }
 
-// evict gives up an answer that is not sent yet. The mutex is held.
-func (a *Answer) evict(why Reason, after *actions) {
+// evict gives up an answer that is not sent yet, to make room. The mutex is held.
+func (a *Answer) evict(after *actions) {
 	p := a.peer
-	p.budget.evicted[why]++
+	p.budget.evicted[Full]++
 	if p.close == nil {
 		a.done = true
 		remove(&p.answers, a)

@@ -106,7 +106,7 @@ func (b *Budget) makeRoom(bytes, limit int64, asking *Peer, after *actions) bool
 		if heaviest == nil || heaviest == asking || heaviest.used <= own {
 			return false
 		}
-		heaviest.evict(Full, after)
+		heaviest.evict(after)
 	}
 	return true
 }

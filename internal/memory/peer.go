@@ -87,19 +87,19 @@ func (p *Peer) Received(bytes int) {
 		if heaviest == nil {
 			return
 		}
-		heaviest.evict(Full, &after)
+		heaviest.evict(&after)
 	}
 }
 
-// evict evicts the newest request that is being received or, if all are complete, the newest
-// answer. The mutex is held.
-func (p *Peer) evict(why Reason, after *actions) {
+// evict makes room: it evicts the newest request that is being received or, if all are complete,
+// the newest answer. The mutex is held.
+func (p *Peer) evict(after *actions) {
 	if c := p.receiving.newest; c != nil {
-		c.evict(why, after)
+		c.evict(Full, after)
 		return
 	}
 	if a := p.answers.newest; a != nil {
-		a.evict(why, after)
+		a.evict(after)
 	}
 }
 
