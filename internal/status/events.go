@@ -83,12 +83,9 @@ func (e *events) lookup(l *Lookup, now time.Time) {
 	k := kind{message: string(l.Code), table: l.Table, client: l.Client, reason: short(l.Reason)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	known := e.kinds[k]
-	if known != nil && now.Sub(known.Last) < sameEvent {
+	if known := e.kinds[k]; known != nil && now.Sub(known.Last) < time.Second {
 		known.Count++
-		if now.Sub(known.Last) < time.Second {
-			return
-		}
+		return
 	}
 	e.add(k, now, Error{
 		Level: LevelWarn, TraceID: l.TraceID,
@@ -100,15 +97,10 @@ func (e *events) lookup(l *Lookup, now time.Time) {
 func (e *events) record(level Level, message, host, detail string, at time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	k := kind{message: short(message), host: short(host)}
-	if known := e.kinds[k]; known != nil && at.Sub(known.Last) < sameEvent {
-		known.Count++
-	}
-	e.add(k, at, Error{Level: level, Detail: short(detail)})
+	e.add(kind{message: short(message), host: short(host)}, at, Error{Level: level, Detail: short(detail)})
 }
 
-// add sets the latest occurrence of a kind. If it continues a known problem, the caller has
-// raised its count. The mutex is held.
+// add counts an occurrence of a kind, which becomes its latest. The mutex is held.
 func (e *events) add(k kind, now time.Time, said Error) {
 	if e.kinds == nil {
 		e.kinds = make(map[kind]*Error)
@@ -117,7 +109,7 @@ func (e *events) add(k kind, now time.Time, said Error) {
 	if known == nil || now.Sub(known.Last) >= sameEvent {
 		said.First, said.Count = now.UTC(), 1
 	} else {
-		said.First, said.Count = known.First, known.Count
+		said.First, said.Count = known.First, known.Count+1
 	}
 	said.Last, said.Message, said.Table, said.Client = now.UTC(), k.message, k.table, k.client
 	said.Host, said.Reason = k.host, k.reason
