@@ -27,9 +27,9 @@ func (b *Board) Log(next slog.Handler) slog.Handler { return &logged{next: next,
 type logged struct {
 	next  slog.Handler
 	board *Board
-	// attrs were added by With, as name=value.
+	// attrs are what With, or the record being handled, has added, as name=value.
 	attrs []string
-	// host was added by With, if any.
+	// host is the host among them, if any.
 	host string
 	// group is set below a group, whose attributes are not shown.
 	group bool
@@ -42,19 +42,14 @@ func (h *logged) Enabled(ctx context.Context, level slog.Level) bool {
 
 // Handle implements slog.Handler.
 func (h *logged) Handle(ctx context.Context, r slog.Record) error {
-	words, changed, host := slices.Clone(h.attrs), false, h.host
+	said, changed := h.clone(), false
 	r.Attrs(func(a slog.Attr) bool {
 		changed = changed || a.Key == stateKey
-		if word, ok := wordOf(a); ok && !h.group {
-			words = append(words, word)
-			if a.Key == hostKey {
-				host = a.Value.Resolve().String()
-			}
-		}
+		said.add(a)
 		return true
 	})
 	if r.Level >= slog.LevelWarn || r.Level >= slog.LevelInfo && changed {
-		h.board.events.record(levelOf(r.Level), r.Message, host, strings.Join(words, " "), r.Time)
+		h.board.events.record(levelOf(r.Level), r.Message, said.host, strings.Join(said.attrs, " "), r.Time)
 	}
 	if !h.next.Enabled(ctx, r.Level) {
 		return nil
@@ -64,30 +59,35 @@ func (h *logged) Handle(ctx context.Context, r slog.Record) error {
 
 // WithAttrs implements slog.Handler.
 func (h *logged) WithAttrs(attrs []slog.Attr) slog.Handler {
-	with := *h
-	with.next, with.attrs = h.next.WithAttrs(attrs), slices.Clone(h.attrs)
+	with := h.clone()
+	with.next = h.next.WithAttrs(attrs)
 	for _, a := range attrs {
-		if word, ok := wordOf(a); ok && !h.group {
-			with.attrs = append(with.attrs, word)
-			if a.Key == hostKey {
-				with.host = a.Value.Resolve().String()
-			}
-		}
+		with.add(a)
 	}
-	return &with
+	return with
 }
 
 // WithGroup implements slog.Handler.
 func (h *logged) WithGroup(name string) slog.Handler {
-	with := *h
+	with := h.clone()
 	with.next, with.group = h.next.WithGroup(name), h.group || name != ""
-	return &with
+	return with
 }
 
-// wordOf returns an attribute as name=value, if it is shown.
-func wordOf(a slog.Attr) (string, bool) {
-	if !slices.Contains(shown, a.Key) {
-		return "", false
+func (h *logged) clone() *logged {
+	other := *h
+	other.attrs = slices.Clone(h.attrs)
+	return &other
+}
+
+// add adds an attribute, if it is shown.
+func (h *logged) add(a slog.Attr) {
+	if h.group || !slices.Contains(shown, a.Key) {
+		return
 	}
-	return a.Key + "=" + short(a.Value.Resolve().String()), true
+	text := a.Value.Resolve().String()
+	h.attrs = append(h.attrs, a.Key+"="+short(text))
+	if a.Key == hostKey {
+		h.host = text
+	}
 }
