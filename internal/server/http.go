@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/explain"
 	"github.com/qosproxy/qosproxy/internal/lookup"
 	"github.com/qosproxy/qosproxy/internal/memory"
@@ -109,12 +110,7 @@ func (s *Server) serveBatchGet(w http.ResponseWriter, r *http.Request, keyspace,
 		c.failHTTP(w, r, refused)
 		return
 	}
-	body, err := s.readBody(w, r)
-	if err != nil {
-		c.failHTTP(w, r, err)
-		return
-	}
-	in, err := decodeBatchGet(body)
+	in, err := s.readBatchGet(w, r)
 	if err != nil {
 		c.failHTTP(w, r, err)
 		return
@@ -143,28 +139,35 @@ func (in *batchGetBody) request(keyspace, table string) *parsedRequest {
 // serveExplain answers POST /v1/{keyspace}/{table}:explain, whose body is that of a
 // lookup. The observer does not see it: it reads nothing.
 func (s *Server) serveExplain(w http.ResponseWriter, r *http.Request, keyspace, table string) {
-	body, err := s.readBody(w, r)
-	if err != nil {
-		writeError(w, errorOf(r, err))
-		return
-	}
-	in, err := decodeBatchGet(body)
-	if err != nil {
-		writeError(w, errorOf(r, err))
-		return
-	}
-	req, err := s.begin().resolve(r.Context(), in.request(keyspace, table))
-	if err != nil {
-		writeError(w, errorOf(r, err))
-		return
-	}
-	plan, err := s.explain(r.Context(), req)
+	plan, err := s.planOfBody(w, r, keyspace, table)
 	if err != nil {
 		writeError(w, errorOf(r, err))
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	writeValue(w, r, explain.NewPlan(plan))
+}
+
+// planOfBody returns the plan of the lookup in the body of a request.
+func (s *Server) planOfBody(w http.ResponseWriter, r *http.Request, keyspace, table string) (*qosproxyv1.Plan, error) {
+	in, err := s.readBatchGet(w, r)
+	if err != nil {
+		return nil, err
+	}
+	req, err := s.begin().resolve(r.Context(), in.request(keyspace, table))
+	if err != nil {
+		return nil, err
+	}
+	return s.explain(r.Context(), req)
+}
+
+// readBatchGet reads and decodes the body of a request.
+func (s *Server) readBatchGet(w http.ResponseWriter, r *http.Request) (*batchGetBody, error) {
+	body, err := s.readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	return decodeBatchGet(body)
 }
 
 // readBody reads the body of a request within its limits.
