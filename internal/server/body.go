@@ -43,26 +43,7 @@ func ReadBody(text []byte) (*Body, error) {
 // that names the field.
 func (b *Body) Request(t *lookup.Table) (*lookup.Request, error) {
 	keyspace, table, _ := strings.Cut(b.Table, ".")
-	p := b.in.request(keyspace, table)
-	columns, err := t.Select(p.columns)
-	if err != nil {
-		return nil, err
-	}
-	slice, level, err := p.rows(t)
-	if err != nil {
-		return nil, err
-	}
-	req := &lookup.Request{
-		Table: t, Slice: slice, Consistency: level, Columns: columns, LimitPerKey: p.limit, Timeout: p.timeout,
-		Paging: p.paging, PageTokens: p.pageTokens, SoftDeadline: p.soft, MinKeys: p.minKeys, Keys: make([]partition.Key, p.keys),
-	}
-	encode := p.encoder(t.Schema)
-	for i := range req.Keys {
-		if req.Keys[i], err = encode(i); err != nil {
-			return nil, invalidKey(i, err)
-		}
-	}
-	return req, nil
+	return b.in.request(keyspace, table).request(t, 0)
 }
 
 // KeyFromText returns the key on a line of its own, written as for a terminal (a:7) or as JSON,

@@ -113,18 +113,35 @@ func (c *call) resolve(ctx context.Context, p *parsedRequest) (*lookup.Request, 
 		return nil, err
 	}
 	c.table, c.target = table.Schema.String(), table
-	columns, err := table.Select(p.columns)
+	req, err := p.request(table, table.Settings.MaxKeys)
 	if err != nil {
 		c.server.audit(ctx, c.table, err)
 		return nil, err
 	}
-	// The service has the same rule; checked here, it saves encoding a flood of keys.
-	if m := table.Settings.MaxKeys; m > 0 && p.keys > m {
-		return nil, lookup.TooManyKeys(p.keys, m, table.Schema)
+	req.Trace = p.trace
+	if p.optional != nil {
+		if req.Optional, err = p.optional(table.Schema, req.Keys); err != nil {
+			return nil, err
+		}
+	}
+	req.Deadline = deadlineOf(ctx, req)
+	c.recordIn(req)
+	return req, nil
+}
+
+// request returns what is asked for of a table, but for Trace, Optional and the deadline. It
+// encodes no more than maxKeys keys; 0 means any number. The service has the same rule: here it
+// saves encoding a flood of keys.
+func (p *parsedRequest) request(table *lookup.Table, maxKeys int) (*lookup.Request, error) {
+	columns, err := table.Select(p.columns)
+	if err != nil {
+		return nil, err
+	}
+	if maxKeys > 0 && p.keys > maxKeys {
+		return nil, lookup.TooManyKeys(p.keys, maxKeys, table.Schema)
 	}
 	slice, level, err := p.rows(table)
 	if err != nil {
-		c.server.audit(ctx, c.table, err)
 		return nil, err
 	}
 	req := &lookup.Request{
@@ -137,7 +154,6 @@ func (c *call) resolve(ctx context.Context, p *parsedRequest) (*lookup.Request, 
 		Paging:      p.paging,
 		PageTokens:  p.pageTokens,
 		Timeout:     p.timeout,
-		Trace:       p.trace,
 
 		SoftDeadline: p.soft,
 		MinKeys:      p.minKeys,
@@ -148,13 +164,6 @@ func (c *call) resolve(ctx context.Context, p *parsedRequest) (*lookup.Request, 
 			return nil, invalidKey(i, err)
 		}
 	}
-	if p.optional != nil {
-		if req.Optional, err = p.optional(table.Schema, req.Keys); err != nil {
-			return nil, err
-		}
-	}
-	req.Deadline = deadlineOf(ctx, req)
-	c.recordIn(req)
 	return req, nil
 }
 
