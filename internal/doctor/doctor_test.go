@@ -296,6 +296,12 @@ var faults = map[string]struct {
 	}, "settings", doctor.Note, "10.1.0.1:9042, 10.1.0.2:9042, 10.1.0.3:9042: dynamic_snitch is not known to be off", "dynamic_snitch: false"},
 	"a node that refuses NODE_LOCAL": {func(p patient) { p.Nodes[2].NodeLocal, p.Nodes[2].Direct = doctor.Refused, true },
 		"node_local", doctor.Warning, "10.1.0.3:9042: NODE_LOCAL is refused, at which shop.features", "enable_nodelocal_queries"},
+	"a node that does not say whether it allows NODE_LOCAL": {func(p patient) { p.Nodes[2].NodeLocal, p.Nodes[2].Direct = doctor.Unknown, true },
+		"node_local", doctor.Note, "10.1.0.3:9042: it is not known whether NODE_LOCAL is allowed, at which shop.features", "run the doctor again"},
+	"a node that may ask others, for all that is known": {func(p patient) {
+		p.Config.Tables[features].Consistency = nil
+		p.Nodes[2].NodeLocal = doctor.Unknown
+	}, "quorum_reads", doctor.Note, "it is not known whether 10.1.0.3:9042 can be made to answer for shop.accounts", "run the doctor again"},
 	"a node that may ask others": {func(p patient) {
 		p.Config.Tables[features].Consistency = nil
 		p.Nodes[2].NodeLocal = doctor.Refused

@@ -168,11 +168,23 @@ func nodeLocal(e *exam) []Finding {
 	if len(at) == 0 {
 		return nil
 	}
-	refusing := slices.DeleteFunc(e.answering(), func(n *Node) bool { return n.NodeLocal != Refused })
-	if len(refusing) == 0 {
-		return fine("all nodes allow NODE_LOCAL")
+	var found []Finding
+	if refusing := e.nodeLocal(Refused); len(refusing) > 0 {
+		found = append(found, Finding{Level: Warning, Found: fmt.Sprintf("%s: NODE_LOCAL is refused, at which %s is to be read", addresses(refusing), names(at)), Mend: allowNodeLocal})
 	}
-	return []Finding{{Level: Warning, Found: fmt.Sprintf("%s: NODE_LOCAL is refused, at which %s is to be read", addresses(refusing), names(at)), Mend: allowNodeLocal}}
+	if unknown := e.nodeLocal(Unknown); len(unknown) > 0 {
+		found = append(found, Finding{Level: Note, Found: fmt.Sprintf("%s: it is not known whether NODE_LOCAL is allowed, at which %s is to be read", addresses(unknown), names(at)),
+			Why: "The query that tries the level was not answered.", Mend: askAgain})
+	}
+	return orFine(found, "all nodes allow NODE_LOCAL")
+}
+
+// askAgain is the advice on what a node has not told.
+const askAgain = "run the doctor again, and see the log of the nodes if it stays so"
+
+// nodeLocal returns the answering nodes with that consent to NODE_LOCAL.
+func (e *exam) nodeLocal(consent Consent) []*Node {
+	return slices.DeleteFunc(e.answering(), func(n *Node) bool { return n.NodeLocal != consent })
 }
 
 // quorumReads finds tables with quorum_reads: replicas that are read through coordinators
@@ -195,15 +207,14 @@ func quorumReads(e *exam) []Finding {
 				Why: "CQL does not tell of such rows what replicas differ in; they are read through coordinators.", Mend: "quorum_reads: coordinator"})
 			continue
 		}
-		var refusing []*Node
-		for _, n := range e.answering() {
-			if n.NodeLocal == Refused && (!n.Direct || !t.Definition.NoSpeculation) {
-				refusing = append(refusing, n)
-			}
-		}
-		if len(refusing) > 0 {
+		direct := func(n *Node) bool { return n.Direct && t.Definition.NoSpeculation }
+		if refusing := slices.DeleteFunc(e.nodeLocal(Refused), direct); len(refusing) > 0 {
 			found = append(found, Finding{Level: Warning, Found: fmt.Sprintf("%s cannot be made to answer for %s from their own disk alone", addresses(refusing), t.name),
 				Mend: allowNodeLocal + "; or dynamic_snitch: false on the nodes, with an endpoint_snitch other than SimpleSnitch, and " + t.alter("NONE")})
+		}
+		if unknown := slices.DeleteFunc(e.nodeLocal(Unknown), direct); len(unknown) > 0 {
+			found = append(found, Finding{Level: Note, Found: fmt.Sprintf("it is not known whether %s can be made to answer for %s from their own disk alone", addresses(unknown), t.name),
+				Why: "The query that tries NODE_LOCAL was not answered.", Mend: askAgain})
 		}
 	}
 	if len(by) == 0 {
