@@ -577,16 +577,19 @@ func TestBodiesThatNeverEndStayWithinTheBudget(t *testing.T) {
 	}
 }
 
+// outcomesByMemory are the outcomes of a call by the memory that is left for what it sends.
+var outcomesByMemory = map[string]struct {
+	left int64
+	code codes.Code
+	told string
+}{
+	"no memory":      {0, codes.ResourceExhausted, "RESOURCE_EXHAUSTED"},
+	"control: a lot": {mebibyte / 2, codes.OK, "OK"},
+}
+
 // TestAnAnswerWithoutMemoryIsObserved has answers of hosts that take all remaining memory.
 func TestAnAnswerWithoutMemoryIsObserved(t *testing.T) {
-	for name, c := range map[string]struct {
-		left int64
-		code codes.Code
-		told string
-	}{
-		"no memory":      {0, codes.ResourceExhausted, "RESOURCE_EXHAUSTED"},
-		"control: a lot": {mebibyte / 2, codes.OK, "OK"},
-	} {
+	for name, c := range outcomesByMemory {
 		t.Run(name, func(t *testing.T) {
 			budget, told := memory.New(mebibyte), &observed{}
 			s := start(t, both(Limits{}), Deps{Memory: budget, Observer: told, Lookup: &fake{tables: []*lookup.Table{products(t)},
@@ -666,14 +669,7 @@ func (s spending) Stream(ctx context.Context, req *lookup.Request, emit func(int
 
 // TestASummaryWithoutMemoryIsObserved leaves no memory for the last message of a stream.
 func TestASummaryWithoutMemoryIsObserved(t *testing.T) {
-	for name, c := range map[string]struct {
-		left int64
-		code codes.Code
-		told string
-	}{
-		"no memory":      {0, codes.ResourceExhausted, "RESOURCE_EXHAUSTED"},
-		"control: a lot": {mebibyte / 2, codes.OK, "OK"},
-	} {
+	for name, c := range outcomesByMemory {
 		t.Run(name, func(t *testing.T) {
 			told := &observed{}
 			p := spending{&fake{tables: []*lookup.Table{products(t)}}, memory.New(mebibyte), c.left, make(chan struct{})}
