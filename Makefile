@@ -239,6 +239,12 @@ lint: $(TOOLS)/golangci-lint $(TOOLS)/actionlint check-proto ## linters, formatt
 	$(GO) vet ./...
 	cd $(LAB) && $(GO) vet -tags '$(LAB_TAGS)' ./...
 
+# What computes, for a neighbour that waits.
+.PHONY: check-sources
+check-sources:
+	nice -n 19 $(MAKE) lint
+	nice -n 19 $(MAKE) audit $(CHECKS)
+
 .PHONY: audit
 audit: $(TOOLS)/govulncheck ## modules as they were published, known vulnerabilities, a build that repeats
 	$(GO) mod verify
