@@ -63,7 +63,7 @@ PROFILES := dist/coverage
 COVERED       = executor,hedge,admission,coalesce,server,cassandra
 COVERED_LEAST = 90
 COVERAGE = cd internal/tools && $(GO) run ./coverage -least $(COVERED_LEAST) -of $(COVERED)
-COVERED_BY = $(foreach p,unit unit-api unit-lab devcluster cassandra,../../$(PROFILES)/$(p).out)
+COVERED_BY = $(foreach p,unit computing unit-api unit-lab devcluster cassandra,../../$(PROFILES)/$(p).out)
 
 .PHONY: coverage
 coverage: ## coverage by package, from the profiles of make test-unit and make test-cluster; some must have 90 %
@@ -82,8 +82,15 @@ test-unit: test-unit-race test-simulations ## tests that need no cluster, and ea
 .PHONY: test-unit-race
 test-unit-race:
 	@mkdir -p $(PROFILES)
-	$(GO) test -race -short -coverprofile='$(PROFILES)/unit.out' $$($(GO) list ./... | grep -v /internal/apitest)
-	@$(MAKE) -j 3 test-unit-api test-unit-lab test-unit-rest
+	@$(MAKE) -j 2 test-unit-product test-unit-rest test-unit-lab test-unit-api
+
+# Their tests compute in virtual time, which no neighbour disturbs.
+COMPUTING = ./internal/admission ./internal/executor ./internal/planner
+
+.PHONY: test-unit-product
+test-unit-product:
+	$(GO) test -race -short -coverprofile='$(PROFILES)/unit.out' \
+	  $(filter-out $(COMPUTING),$(patsubst github.com/qosproxy/qosproxy%,.%,$(shell $(GO) list ./... | grep -v /internal/apitest)))
 
 # Tests of keep-alives and floods wait: they have neighbours that do not.
 .PHONY: test-unit-api test-unit-lab test-unit-rest
@@ -106,6 +113,8 @@ SIMULATION = $(shell awk -F '[^A-Za-z0-9]+' '/^func Test/ {test = $$2} /underrac
 
 .PHONY: test-simulations
 test-simulations:
+	@mkdir -p $(PROFILES)
+	nice -n 19 $(GO) test -race -short -coverprofile='$(PROFILES)/computing.out' $(COMPUTING)
 	nice -n 19 $(GO) test -run '^($(SIMULATION))$$' $(sort $(addprefix ./,$(dir $(SIMULATED))))
 	cd $(LAB) && nice -n 19 $(GO) test ./simulate
 
