@@ -273,12 +273,7 @@ func (r *run) leave(a *attempt) {
 		}
 	}
 	groups, _, _ := r.place(keys, elsewhere)
-	for _, g := range groups {
-		for _, k := range g.Keys {
-			r.keys[k].hedged = true
-		}
-		r.send(g.Host, g.Keys, KindHedge)
-	}
+	r.sendHedges(a, groups)
 	r.failoverLost()
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qosproxy/qosproxy/internal/hedge"
 	"github.com/qosproxy/qosproxy/internal/partition"
 	"github.com/qosproxy/qosproxy/internal/quorum"
 	"github.com/qosproxy/qosproxy/internal/ring"
@@ -369,6 +370,37 @@ func testComparedReplicas(t *testing.T, lose func(node, time.Duration, time.Dura
 	assert.Positive(t, away)
 	assert.Positive(t, askedAway(all[len(all)-10:]))
 	assert.Zero(t, all[len(all)-1].Hedges, "the plan leaves out what is lost")
+	assert.Positive(t, b.outcomes()["fallback_replicas"])
+	assert.Zero(t, b.outcomes()["fallback_refused"])
+}
+
+// TestAHostElsewhereThatFailsIsNotTheLast never hedges, has all local hosts silent, and the first
+// host elsewhere refuse the key.
+func TestAHostElsewhereThatFailsIsNotTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTwoCluster(3)
+		refused := 0
+		for i := range 3 {
+			c.set(fmt.Sprintf("a%d", i), silent())
+			c.set(fmt.Sprintf("b%d", i), func(time.Duration, int) (time.Duration, error) {
+				if refused++; refused == 1 {
+					return time.Millisecond, &ReadError{Reason: ReasonOverloaded, Err: errMute}
+				}
+				return time.Millisecond, nil
+			})
+		}
+		b := newBench(t, newTwoRing(t, 3, 3), c, func(cfg *setup) { cfg.FailoverKeys = 1024 })
+		b.policy = hedge.Policy{}
+		ctx, cancel := context.WithTimeout(t.Context(), second)
+		defer cancel()
+		o := b.run(ctx, elsewhereToo(b, b.request(30))) // all local hosts are asked for some
+		assert.Equal(t, 30, o.count(partition.Found))
+		away := int64(0)
+		for _, h := range b.Health() {
+			away += h.HedgedAway
+		}
+		assert.Positive(t, away)
+	})
 }
 
 func TestLoadAndRefusalsAreNoReasonToLeave(t *testing.T) {

@@ -29,8 +29,8 @@ func (r *run) failoverLost() {
 }
 
 // failover asks other replicas at once for keys that were lost for a reason. A key is left
-// to the other attempts that ask for it if enough of them are not late yet; it may then be
-// hedged again.
+// to the other attempts that ask for it if enough of them are not late yet, and would be hedged
+// then. It may be hedged again either way.
 func (r *run) failover(keys []int32, reason Reason) {
 	retry := keys[:0:0]
 	for _, k := range keys {
@@ -42,8 +42,8 @@ func (r *run) failover(keys []int32, reason Reason) {
 		if reason != ReasonReadFailure {
 			ks.lastErr = nil
 		}
+		ks.hedged = ks.reread
 		if ks.inFlight > 0 && r.awaited(k) >= ks.lacks() {
-			ks.hedged = ks.reread
 			continue
 		}
 		retry = append(retry, k)
@@ -89,11 +89,12 @@ func (r *run) retry(g planner.Group, reason Reason) {
 	r.exhaust(g.Keys[paid:]...)
 }
 
-// awaited returns how many attempts that are not late are asking the key.
+// awaited returns how many attempts are asking the key that are not late, but will be if they are
+// not answered. Those of NONE never are, nor is the second one of ALWAYS.
 func (r *run) awaited(k int32) int {
 	n := 0
 	for _, a := range r.pending {
-		if !a.late && slices.Contains(a.keys, k) {
+		if !a.late && a.hedgeAt != unset && slices.Contains(a.keys, k) {
 			n++
 		}
 	}

@@ -69,16 +69,23 @@ func (r *run) hedge(a *attempt, now int64) {
 		r.deny(a, now)
 		return
 	}
+	r.sendHedges(a, groups)
+	r.traceHedge(a, "")
+	if full {
+		r.later(a, now)
+	}
+}
+
+// sendHedges sends the groups of a hedge of an attempt.
+func (r *run) sendHedges(a *attempt, groups []planner.Group) {
 	for _, g := range groups {
 		for _, k := range g.Keys {
 			r.keys[k].hedged = true
 		}
 		r.send(g.Host, g.Keys, KindHedge)
 	}
-	a.sent.host.counts.hedgedAway.Add(1)
-	r.traceHedge(a, "")
-	if full {
-		r.later(a, now)
+	if len(groups) > 0 {
+		a.sent.host.counts.hedgedAway.Add(1)
 	}
 }
 

@@ -285,3 +285,42 @@ func TestAnAnswerThatIsThereIsNotHedged(t *testing.T) {
 		}
 	})
 }
+
+// TestALostKeyIsLeftToNoAttemptThatIsNeverLate has ALWAYS ask two hosts, of which one fails and the
+// other hangs.
+func TestALostKeyIsLeftToNoAttemptThatIsNeverLate(t *testing.T) {
+	for failed, hangs := range map[string]string{"h0": "h1", "h1": "h0"} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(after(ms))
+			b := newBench(t, newRing(t, 3, 3, 3), c, nil)
+			b.policy = mustParse(t, "ALWAYS")
+			c.set(failed, failing(ReasonOverloaded))
+			c.set(hangs, silent())
+			b.host("h2").share.add(100, 0) // so that it is not among the first two
+			o := b.within(100*ms, b.request(1))
+			assert.Equal(t, 1, o.count(partition.Found))
+			assert.Equal(t, 3, o.SubQueries)
+		})
+	}
+}
+
+// TestAFailOverThatHangsIsHedged has the first host and the third hang, and the second fail.
+func TestAFailOverThatHangsIsHedged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		c := newCluster(func(time.Duration, int) (time.Duration, error) {
+			switch asked++; asked {
+			case 1, 3:
+				return -1, nil
+			case 2:
+				return ms, &ReadError{Reason: ReasonOverloaded, Err: errMute}
+			}
+			return ms, nil
+		})
+		b := newBench(t, newRing(t, 5, 5, 5), c, nil)
+		b.budget = 0.5
+		o := b.within(100*ms, b.request(1))
+		assert.Equal(t, 1, o.count(partition.Found))
+		assert.Equal(t, 4, o.SubQueries)
+	})
+}

@@ -259,6 +259,34 @@ func TestBatchWorkThatIsLateSaysNothingOfLoad(t *testing.T) {
 	}
 }
 
+// TestBatchWorkHasLatenciesOfItsOwn has batch work take forty times as long as other work, as
+// merging holds it back.
+func TestBatchWorkHasLatenciesOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		took := ms
+		c := newCluster(func(time.Duration, int) (time.Duration, error) { return took, nil })
+		b := newBench(t, newRing(t, 3, 3, 3), c, nil)
+		b.policy = mustParse(t, "99p")
+		ask := func(batch bool) outcome {
+			took = ms
+			if batch {
+				took = 40 * ms
+			}
+			req := b.request(1)
+			req.Batch = batch
+			return b.within(second, req)
+		}
+		for range 400 {
+			ask(false)
+		}
+		for range 400 {
+			ask(true)
+		}
+		assert.Less(t, ask(false).Attempts[0].HedgeAfter, 2*ms)
+		assert.Greater(t, ask(true).Attempts[0].HedgeAfter, 30*ms)
+	})
+}
+
 func TestANewBudgetKeepsWhatIsKnownOfTheTable(t *testing.T) {
 	e := New(Config{})
 	defer e.Close()

@@ -35,8 +35,8 @@ type outstanding struct {
 	// lost is set if it will not be answered, since its connection is gone or the host was
 	// not asked.
 	lost bool
-	// blamed is set once lost keys were counted against the host, and some once it has
-	// answered a key.
+	// blamed is set once lost keys have counted, against the host or, while it is ejected, as what
+	// its probe has shown. some is set once it has answered a key.
 	blamed, some bool
 	// counted is how many of hedgeDelays it has been counted for.
 	counted int
@@ -156,10 +156,10 @@ func (o *outstanding) partial(how phase, reason Reason, some bool) {
 	}
 }
 
-// blame counts lost keys against the host, once for each sub-query: one event loses many.
-// The mutex of the host is held.
+// blame counts lost keys against the host, once for each sub-query: one event loses many. If those
+// that were lost first say nothing of the host, later ones may. The mutex of the host is held.
 func (o *outstanding) blame(reason Reason, now int64) {
-	if o.blamed {
+	if o.blamed || !o.ejects(reason) && !o.host.is(Ejected) {
 		return
 	}
 	o.blamed = true

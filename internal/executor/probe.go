@@ -94,7 +94,7 @@ func (e *Executor) spawn(f func()) bool {
 func (e *Executor) sendProbe(v *view, h *host, req *Request, keys []partition.Key) {
 	defer h.probing.Store(false)
 	query := req.probeQuery(v, h)
-	latencies := req.Table.at(h, query)
+	latencies := req.Table.at(h, query, req.Batch)
 	delay, _ := req.Policy.Delay(latencies, len(keys))
 	o := &outstanding{
 		host: h, view: v, latencies: latencies, kind: KindProbe, keys: len(keys),

@@ -106,6 +106,7 @@ func (r *run) beginQuorum(cutOff []int32) {
 	for _, k := range cutOff {
 		r.keys[k].need = 0
 	}
+	r.cutOffKeys = cutOff
 }
 
 // beginRereads has coordinators read the keys that the plan cannot ask of their replicas,
@@ -116,7 +117,11 @@ func (r *run) beginRereads(groups []planner.Group) (asked int) {
 	}
 	for k := range r.keys {
 		if ks := &r.keys[k]; ks.need == 0 && !ks.done {
-			r.reread(int32(k), quorum.Refused)
+			why := quorum.Refused
+			if slices.Contains(r.cutOffKeys, int32(k)) {
+				why = quorum.Replicas
+			}
+			r.reread(int32(k), why)
 		}
 	}
 	return asked

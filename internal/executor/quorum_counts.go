@@ -98,7 +98,7 @@ func (e *Executor) QuorumReads(table string) (keys map[string]uint64, again floa
 type quorumCollector struct{ executor *Executor }
 
 var quorumReadsDesc = prometheus.NewDesc("qosproxy_quorum_reads_total",
-	"Keys of tables with quorum_reads: replicas by outcome: matched was answered by the replicas, all others were read through a coordinator.",
+	"Keys of tables with quorum_reads: replicas by outcome: matched and reconciled were answered by the replicas, all others were read through a coordinator.",
 	[]string{"table", "outcome"}, nil)
 
 // Describe sends the description of the metric.

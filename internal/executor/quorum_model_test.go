@@ -725,8 +725,8 @@ func TestRereadsAreNotLateByWhatReplicasTake(t *testing.T) {
 			s.own.Observe(17, 80*ms)
 		}
 		assert.Equal(t, before, overdueAfter(&s.latencies, ms, 17))
-		assert.Same(t, &s.own, s.at(new(host), req.Quorum.Query))
-		assert.Same(t, &s.latencies, s.at(new(host), req.Query))
+		assert.Same(t, &s.own, s.at(new(host), req.Quorum.Query, false))
+		assert.Same(t, &s.latencies, s.at(new(host), req.Query, false))
 		assert.Same(t, &s.own, &b.Table("ks.t", 0.5).own, "kept when the budget changes")
 	})
 }

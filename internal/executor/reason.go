@@ -126,7 +126,7 @@ func verdict(last Reason) partition.Result {
 
 // phaseOf returns the phase that results, final or early, and err put an attempt in, and
 // the reason if it has failed. It has failed if a key was lost; one that alone cannot be
-// read does not count. The reason is ReasonInvalid only if no key was lost for one that
+// read does not count. The reason is a harmless one only if no key was lost for one that
 // counts against the host.
 func phaseOf(ctx context.Context, results []partition.Result, err error) (phase, Reason) {
 	var reason Reason
@@ -134,7 +134,7 @@ func phaseOf(ctx context.Context, results []partition.Result, err error) (phase,
 		reason = reasonOf(err)
 	}
 	for _, res := range results {
-		if final(res) || reason != "" && reason != ReasonInvalid {
+		if final(res) || reason != "" && !reason.harmless() {
 			continue
 		}
 		if by := lostBy(res); by != ReasonReadFailure {
@@ -148,6 +148,12 @@ func phaseOf(ctx context.Context, results []partition.Result, err error) (phase,
 		return abandoned, ""
 	}
 	return failed, reason
+}
+
+// harmless reports whether a reason says nothing against the host: it refuses the query, or the
+// query is none for it.
+func (r Reason) harmless() bool {
+	return r == ReasonInvalid || r == ReasonRing || r == ReasonRefused || r == ReasonSize
 }
 
 // final reports whether a result is what the partition holds, or that it is too large.

@@ -58,6 +58,8 @@ type run struct {
 	// answers holds what the replicas of each key have answered; nil without
 	// Request.Quorum.
 	answers [][]partition.Result
+	// cutOffKeys are those of Request.Quorum that are cut off from their replicas.
+	cutOffKeys []int32
 	// left is how many keys have no result.
 	left    int
 	pending []*attempt
@@ -213,6 +215,9 @@ func (r *run) first(groups []planner.Group) {
 
 // wait handles the next event or alarm, and reports whether the lookup may go on.
 func (r *run) wait() bool {
+	if r.ctx.Err() != nil { // select might take an event; expire takes those that have arrived
+		return false
+	}
 	select {
 	case ev := <-r.events:
 		r.take(ev)

@@ -71,7 +71,7 @@ func (r *run) send(host ring.HostIndex, keys []int32, kind Kind) {
 	h, now := r.view.hosts[host], r.executor.now()
 	a := &attempt{kind: kind, asked: keys, keys: keys, open: len(keys), hedgeAt: unset, trace: -1, over: r.ctx, to: r.events}
 	query := r.query(keys[0])
-	latencies := r.req.Table.at(h, query)
+	latencies := r.req.Table.at(h, query, r.req.Batch)
 	delay, ok := r.req.Policy.Delay(latencies, len(keys))
 	switch {
 	case ok && kind != KindHedge && h.dc == nil:

@@ -282,6 +282,28 @@ func TestAHostThatLosesAPartOfEachSubQueryIsEjected(t *testing.T) {
 	}
 }
 
+// TestALossThatSaysNothingOfAHostHidesNone has one statement of each sub-query refused, and the
+// next one time out.
+func TestALossThatSaysNothingOfAHostHidesNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := newGroup(t, &statements{say: func(host string, _ partition.Key, at int) (time.Duration, error) {
+			switch {
+			case host == "h0" && at == 0:
+				return ms, lostFor(ReasonInvalid)
+			case host == "h0" && at == 1:
+				return 5 * ms, lostFor(ReasonTimeout)
+			}
+			return ms, nil
+		}}, 1)
+		for range DefaultLimits().EjectAfter {
+			o := b.within(second, b.request(8))
+			require.Equal(t, 8, o.count(partition.Found))
+			time.Sleep(10 * ms)
+		}
+		assert.Equal(t, Ejected, b.Health()[0].State)
+	})
+}
+
 func TestAHostThatLosesAllKeysIsGoneIfItCannotBeReached(t *testing.T) {
 	for reason, gone := range map[Reason]bool{ReasonUnreachable: true, ReasonDisconnected: true, ReasonTimeout: false, ReasonOther: false} {
 		t.Run(string(reason), func(t *testing.T) {
@@ -502,6 +524,31 @@ func TestAProbeThatLosesKeysIsNoSignOfHealth(t *testing.T) {
 	})
 }
 
+// TestARefusedProbeIsAnAnswer has an ejected host answer again, but refuse the queries of a table.
+func TestARefusedProbeIsAnAnswer(t *testing.T) {
+	for reason, back := range map[Reason]bool{ReasonInvalid: true, ReasonRefused: true, ReasonTimeout: false} {
+		synctest.Test(t, func(t *testing.T) {
+			why := ReasonUnreachable
+			b, _ := newGroup(t, &statements{say: func(host string, _ partition.Key, _ int) (time.Duration, error) {
+				if host == "h0" {
+					return ms, lostFor(why)
+				}
+				return ms, nil
+			}}, 8)
+			for range DefaultLimits().EjectAfter {
+				b.within(second, b.request(8))
+			}
+			h := b.host("h0")
+			require.True(t, h.is(Ejected))
+			why = reason
+			time.Sleep(2 * second)
+			b.lookup(8, second)
+			time.Sleep(10 * ms)
+			assert.Equal(t, back, !h.is(Ejected), "%s", reason)
+		})
+	}
+}
+
 // TestASubQueryIsGivenUpOnceNoKeyOfItIsWaitedFor has one of two keys answered elsewhere and
 // the other lost, while the statement of the first hangs.
 func TestASubQueryIsGivenUpOnceNoKeyOfItIsWaitedFor(t *testing.T) {
@@ -550,6 +597,7 @@ func TestHowResultsLand(t *testing.T) {
 		"one lost":                           {[]partition.Result{found, lost(ReasonReadFailure), lost(ReasonTimeout)}, nil, failed, ReasonTimeout},
 		"the first that speaks of the host":  {[]partition.Result{lost(ReasonInvalid), lost(ReasonTimeout), lost(ReasonOther)}, nil, failed, ReasonTimeout},
 		"invalid alone":                      {[]partition.Result{lost(ReasonInvalid), found}, nil, failed, ReasonInvalid},
+		"large, and then late":               {[]partition.Result{lost(ReasonSize), lost(ReasonTimeout)}, nil, failed, ReasonTimeout},
 		"lost as a whole":                    {nil, lostFor(ReasonOverloaded), failed, ReasonOverloaded},
 		"an error of another kind":           {nil, context.DeadlineExceeded, failed, ReasonOther},
 		"a reason that nobody else may give": {[]partition.Result{lost(reasonFull)}, nil, failed, ReasonOther},

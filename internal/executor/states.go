@@ -167,14 +167,7 @@ func (h *host) clear(now int64, why string) {
 // ejects reports whether a failure counts against the host. A query that the host refuses
 // as invalid does not, nor does a single key that it cannot read.
 func (o *outstanding) ejects(r Reason) bool {
-	switch r {
-	case ReasonInvalid, ReasonRing, ReasonRefused, ReasonSize:
-		return false
-	case ReasonReadFailure:
-		return o.keys > 1
-	case ReasonUnreachable, ReasonDisconnected, ReasonUnavailable, ReasonTimeout, ReasonOverloaded, ReasonOther, reasonFull, reasonReread:
-	}
-	return true
+	return !r.harmless() && (r != ReasonReadFailure || o.keys > 1)
 }
 
 // onFailure counts a failure, and ejects the host after several in a row. The mutex is
@@ -182,8 +175,12 @@ func (o *outstanding) ejects(r Reason) bool {
 func (h *host) onFailure(o *outstanding, reason Reason, now int64) {
 	if h.is(Ejected) {
 		// Only probes count: keys without another replica are asked of it as often as
-		// lookups come.
-		if o.kind == KindProbe && o.sentAt >= h.history.since {
+		// lookups come. To refuse a query is an answer.
+		switch {
+		case o.kind != KindProbe || o.sentAt < h.history.since:
+		case !o.ejects(reason) && !o.lost:
+			h.onAnswer(o, time.Duration(now-o.sentAt), now)
+		default:
 			h.backOff(now)
 		}
 		return

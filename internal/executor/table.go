@@ -25,7 +25,9 @@ type tableMemory struct {
 	// coordinators, which would otherwise be overdue at once. away are those of reads in
 	// datacenters to fail over to.
 	own, away hedge.Latencies
-	retries   *hedge.Pool
+	// heldBack are those of batch work, which merging holds back for as long as others ask.
+	heldBack hedge.Latencies
+	retries  *hedge.Pool
 	// lateness is that of all but batch work, which is in batch.
 	lateness
 	batch lateness
@@ -98,11 +100,13 @@ func (l *lateness) noteLate(late bool) {
 // lateShare is the share of recent first attempts that reached their hedge delay, 0 to 1.
 func (l *lateness) lateShare() float64 { return math.Float64frombits(l.late.Load()) }
 
-// at returns the latencies of a query at a host.
-func (t *TableState) at(h *host, q *Query) *hedge.Latencies {
+// at returns the latencies of a query at a host, of batch work or other.
+func (t *TableState) at(h *host, q *Query, batch bool) *hedge.Latencies {
 	switch {
 	case h.dc != nil:
 		return &t.away
+	case batch:
+		return &t.heldBack
 	case q.Consistency == partition.OwnData:
 		return &t.own
 	}
