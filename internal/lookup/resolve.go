@@ -68,6 +68,7 @@ func (s *Service) resolve(req *Request) (*resolved, error) {
 		Slice:       req.Slice,
 		MaxBytes:    settings.MaxResponseBytes,
 		Alone:       settings.Alone,
+		Cap:         settings.MaxKeysPerGroup,
 	}
 	if len(req.Columns) == 0 {
 		r.query.Columns = req.Table.Columns

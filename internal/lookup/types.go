@@ -222,7 +222,7 @@ type Plan struct {
 	// Hosts are the replicas of the keys, by address.
 	Hosts []PlannedHost
 	// Stressed is set when so many hosts are late that the cause is taken to be load: then
-	// no host is avoided for being slow, and nothing is hedged.
+	// no host is avoided for being slow, and only stalled ones are hedged.
 	Stressed bool
 	// Size is how many keys a group may have, and why.
 	Size executor.GroupSize

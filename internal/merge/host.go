@@ -125,13 +125,22 @@ func (h *host) until(q *executor.SubQuery, priority identity.Priority, now int64
 // enough returns how many waiting keys of a query are sent at once; 0, so that none waits, if its
 // keys may be expensive.
 func (h *host) enough(q *executor.Query) int {
+	enough := 0
 	switch c := h.reader.cfg.Costs(q); {
 	case c.KeyCost > 0:
-		return int(min(enoughStatements*c.StatementCost/c.KeyCost, enoughKeys))
+		enough = int(min(enoughStatements*c.StatementCost/c.KeyCost, enoughKeys))
 	case c.Keys > 0:
-		return enoughKeys
+		enough = enoughKeys
 	}
-	return 0
+	return capped(enough, q)
+}
+
+// capped returns a number of keys, or the cap of the query if that is less.
+func capped(keys int, q *executor.Query) int {
+	if q.Cap > 0 {
+		return min(keys, q.Cap)
+	}
+	return keys
 }
 
 // dispatch sends what need not wait any longer. The mutex is held.
@@ -175,7 +184,7 @@ func (h *host) waiting(with *waiter) (keys int, until int64) {
 // take removes a sub-query from the queue, and others to be sent with it until their keys are
 // enough or would return too many bytes. The mutex is held.
 func (h *host) take(first *waiter) (parts []*waiter) {
-	keys, enough, most := 0, h.enough(first.query.Query), h.mostBytes(first.query.Query)
+	keys, enough, most := 0, h.enough(first.query.Query), capped(h.mostBytes(first.query.Query), first.query.Query)
 	h.queue = slices.DeleteFunc(h.queue, func(w *waiter) bool {
 		n := len(w.query.Keys)
 		if w != first && (keys == 0 || keys >= enough || keys+n > most || !w.mayJoin(first)) {

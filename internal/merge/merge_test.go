@@ -425,6 +425,30 @@ func TestNothingWaitsWhileKeysAreSlowAndTheirCostIsNotCertain(t *testing.T) {
 	})
 }
 
+func TestTheCapOfGroupsIsThatOfSharedStatements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newPrimed(t)
+		limited := func(q *executor.SubQuery) { q.Cap = 25 }
+		calls := []*call{b.ask(t.Context(), limited, 0)}
+		sent := b.node.next(t)
+		for i := range 3 {
+			calls = append(calls, b.ask(t.Context(), limited, span(1000*(i+1), 8)...))
+		}
+		b.node.none(t)
+		calls = append(calls, b.ask(t.Context(), limited, span(5000, 8)...))
+		shared := b.node.next(t)
+		assert.Len(t, shared.Keys, 24, "with the 32 that wait, a node that refuses more than 25 would refuse the statement")
+		sent.end <- nil
+		shared.end <- nil
+		last := b.node.next(t)
+		assert.Len(t, last.Keys, 8)
+		last.end <- nil
+		for _, c := range calls {
+			b.answered(c)
+		}
+	})
+}
+
 func TestStatementsHaveAMostOfBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -236,6 +236,8 @@ type Query struct {
 	MaxBytes int
 	// Alone keeps sub-queries from sharing a statement with those of other lookups.
 	Alone bool
+	// Cap is the maximum number of keys of a statement that sub-queries share; 0 means no maximum.
+	Cap int
 }
 
 // Status is the outcome of one requested key. Every requested key ends with exactly one.
