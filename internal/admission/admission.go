@@ -185,7 +185,7 @@ func (c *Controller) Admit(ask Ask) (*Permit, error) {
 func (c *Controller) start(p *Permit) {
 	p.client.usage += float64(p.units)
 	if c.limits.Enabled {
-		p.client.spend(p.ask.Keys, p.began)
+		p.client.spend(p.ask.Keys)
 	}
 	c.metrics.admitted.WithLabelValues(priorityName(p.class)).Inc()
 }

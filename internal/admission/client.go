@@ -73,7 +73,8 @@ func (c *Controller) checkRate(p *Permit) *Refusal {
 	if cl.bucket == nil {
 		return nil
 	}
-	missing := float64(min(p.ask.Keys, cl.bucket.Burst())) - cl.bucket.TokensAt(p.began)
+	// Not as of p.began: a lookup may have waited since, and the bucket knows no past.
+	missing := float64(min(p.ask.Keys, cl.bucket.Burst())) - cl.bucket.TokensAt(time.Now())
 	// At a tiny rate it is more than a Duration can hold.
 	wait := time.Duration(min(missing/float64(cl.bucket.Limit()), math.MaxInt32) * float64(time.Second))
 	if wait <= 0 {
@@ -103,15 +104,16 @@ func (c *Controller) Charge(who *identity.Client, keys int) error {
 		c.shed(who, classOf(who.Priority), r)
 		return r
 	}
-	p.client.spend(keys, now)
+	p.client.spend(keys)
 	return nil
 }
 
 // spend takes keys from the bucket. If it has fewer, the next lookups wait for what is missing.
-func (cl *client) spend(keys int, now time.Time) {
+func (cl *client) spend(keys int) {
 	if cl.bucket == nil {
 		return
 	}
+	now := time.Now()
 	for burst := cl.bucket.Burst(); keys > 0; keys -= burst {
 		cl.bucket.ReserveN(now, min(keys, burst))
 	}

@@ -302,6 +302,30 @@ func TestOnlyALookupThatGoesOnTakesFromTheShare(t *testing.T) {
 	}
 }
 
+// TestWaitingGivesNoKeysBack has a lookup wait while others use up the share.
+func TestWaitingGivesNoKeysBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newController(t, func(cfg *Config) { cfg.Limits.MaxMemory = 100 * mib })
+		who := &identity.Client{Name: "metered", Priority: identity.Batch, KeysPerSecond: 1000, BurstKeys: 1000}
+		var scouts []*Permit
+		for range mostScouts {
+			p, err := c.Admit(Ask{Client: who, Table: shop, Keys: 1})
+			require.NoError(t, err)
+			scouts = append(scouts, p)
+		}
+		waiting, err := c.Admit(Ask{Client: who, Table: shop, Keys: 100})
+		require.NoError(t, err)
+		time.Sleep(500 * time.Millisecond)
+		_, err = c.Admit(Ask{Client: who, Table: "other.table", Keys: 900})
+		require.NoError(t, err)
+		for _, p := range scouts {
+			p.Release(Outcome{Answered: 1, Bytes: 1000})
+		}
+		require.NoError(t, waiting.Wait(t.Context()))
+		assert.InDelta(t, 0, c.clients[who.Name].bucket.Tokens(), 1)
+	})
+}
+
 func TestSizesOutliveTheirSLO(t *testing.T) {
 	c := learned(t, 100*mib, mib)
 	limits := DefaultLimits()

@@ -14,7 +14,8 @@ const ranks = 2 * priorities
 // of the heaviest one of its priority.
 func (c *Controller) rank(cl *client, class int, now time.Time) int {
 	heaviest := &c.heaviest[class]
-	if *heaviest == nil || (*heaviest).recent(now) <= cl.recent(now) { // all fade alike
+	// All fade alike. A client may have got another priority since.
+	if h := *heaviest; h == nil || classOf(h.who.Priority) != class || h.recent(now) <= cl.recent(now) {
 		*heaviest = cl
 	}
 	if 2*cl.recent(now) < (*heaviest).recent(now) {

@@ -52,6 +52,23 @@ func TestRoomIsForThoseAbove(t *testing.T) {
 	}
 }
 
+func TestTheHeaviestClientIsOneOfTheSamePriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newController(t, nil)
+		ask := func(name string, priority identity.Priority, keys int) *Permit {
+			p, err := c.Admit(Ask{Client: &identity.Client{Name: name, Priority: priority}, Table: shop, Keys: keys})
+			require.NoError(t, err)
+			return p
+		}
+		ask("promoted", identity.Standard, 10_000)
+		ask("promoted", identity.Interactive, 10_000)
+		ask("heavy", identity.Standard, 1000)
+		ask("light", identity.Standard, 1)
+		assert.Equal(t, 2*int(identity.Standard)+1, ask("heavy", identity.Standard, 1).rank)
+		assert.Equal(t, 2*int(identity.Standard), ask("light", identity.Standard, 1).rank)
+	})
+}
+
 func TestDeepInOverloadHeadersAreEnoughToRefuse(t *testing.T) {
 	c := newController(t, nil)
 	batch := &identity.Client{Name: "batch", Priority: identity.Batch}

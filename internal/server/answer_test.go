@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -410,4 +411,48 @@ func TestABodyThatTakesTooLongIsOutOfTime(t *testing.T) {
 	assert.Equal(t, http.StatusRequestTimeout, w.Code)
 	assert.Contains(t, w.Body.String(), `"request_timeout"`)
 	assert.Equal(t, "close", w.Header().Get("Connection"))
+}
+
+// slow is a client that takes ten seconds to send its request, and as long to receive the answer.
+// until is the deadline for the latter.
+type slow struct {
+	*httptest.ResponseRecorder
+	body  *strings.Reader
+	until time.Time
+}
+
+func (s *slow) Read(b []byte) (int, error) {
+	if s.body.Len() > 0 {
+		time.Sleep(10 * time.Second)
+	}
+	return s.body.Read(b)
+}
+
+func (s *slow) Write(b []byte) (int, error) {
+	time.Sleep(10 * time.Second)
+	return s.ResponseRecorder.Write(b)
+}
+
+func (s *slow) SetWriteDeadline(t time.Time) error {
+	s.until = t
+	return nil
+}
+
+func TestTheTimeOfAClientIsNotThatOfItsLookup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lengths := []time.Duration{}
+		s := New(Config{MaxRequestBytes: 128 << 10, Limits: Limits{WriteTimeout: time.Hour}}, Deps{
+			Log: slog.New(slog.DiscardHandler), Lookup: &fake{tables: []*lookup.Table{products(t)}, get: respond(absent)},
+			Observer: ObserverFunc(func(_ context.Context, _ string, _ int, _ lookup.Code, d time.Duration, _ *lookup.Response) {
+				lengths = append(lengths, d)
+			}),
+		})
+		client := &slow{ResponseRecorder: httptest.NewRecorder(), body: strings.NewReader(`{"keys":["a"]}`)}
+		begin := time.Now()
+		s.http.Handler.ServeHTTP(client, httptest.NewRequest(http.MethodPost, "/v1/ks/products:batchGet", client))
+		assert.Equal(t, 200, client.Code)
+		assert.Equal(t, 20*time.Second, time.Since(begin))
+		assert.Equal(t, []time.Duration{0}, lengths)
+		assert.Equal(t, begin.Add(10*time.Second+time.Hour), client.until, "write_timeout")
+	})
 }

@@ -212,9 +212,11 @@ var errResets = withDetails(status.New(codes.ResourceExhausted, "most calls of t
 	outcomeDetails(outcome{reason: shed.reason, why: reasons.Resets})...)
 
 // waited tells the connection of a call that has ended that the peer did not reset it at
-// once. start is the time from which atOnce counts.
-func (s *Server) waited(ctx context.Context, start time.Time) {
-	if c := s.connOf(ctx); c != nil && (ctx.Err() != context.Canceled || time.Since(start) >= atOnce) {
+// once. start is the time from which atOnce counts. After an error of receiving the request, which
+// is received, gRPC itself ends the context of the call: only the code tells that from a reset.
+func (s *Server) waited(ctx context.Context, start time.Time, received error) {
+	refused := received != nil && status.Code(received) != codes.Canceled
+	if c := s.connOf(ctx); c != nil && (refused || ctx.Err() != context.Canceled || time.Since(start) >= atOnce) {
 		c.want()
 	}
 }

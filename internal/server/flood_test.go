@@ -529,7 +529,8 @@ func TestSendingAStreamHasItsTime(t *testing.T) {
 	row := partition.Row{[]byte("a"), bytes.Repeat([]byte("x"), 256<<10), nil}
 	big := partition.Result{Status: partition.Found, Rows: []partition.Row{row}, Bytes: 256 << 10}
 	for limit, ends := range map[time.Duration]bool{time.Second: true, time.Hour: false} {
-		s := start(t, both(Limits{WriteTimeout: limit}), Deps{Memory: memory.New(64 * mebibyte), Lookup: &fake{
+		told := &observed{}
+		s := start(t, both(Limits{WriteTimeout: limit}), Deps{Memory: memory.New(64 * mebibyte), Observer: told, Lookup: &fake{
 			tables: []*lookup.Table{products(t)}, get: respond(big, big, big)}})
 		stream, err := qosproxyv1.NewQosProxyClient(dial(t, s.Addr("grpc").String())).StreamBatchGet(t.Context(),
 			&qosproxyv1.StreamBatchGetRequest{Keyspace: "ks", Table: "products", Keys: []*qosproxyv1.Key{key(text("a")), key(text("b")), key(text("c"))}})
@@ -544,6 +545,7 @@ func TestSendingAStreamHasItsTime(t *testing.T) {
 			_, err = stream.Recv()
 		}
 		assert.NotErrorIs(t, err, io.EOF)
+		assert.Eventually(t, func() bool { return told.last() == "CANCELLED" }, patience, time.Millisecond, "the hosts were not late")
 	}
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	qosproxyv1 "github.com/qosproxy/qosproxy/api/qosproxy/v1"
 	"github.com/qosproxy/qosproxy/internal/identity"
 	"github.com/qosproxy/qosproxy/internal/lookup"
+	"github.com/qosproxy/qosproxy/internal/memory"
 	"github.com/qosproxy/qosproxy/internal/reasons"
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
@@ -165,7 +167,12 @@ func (g *grpcService) StreamBatchGet(in *qosproxyv1.StreamBatchGetRequest, strea
 	defer func() { k.unsent.Sent() }()
 	_, resp, err := c.lookUp(ctx, p, k.get)
 	if err != nil {
-		return c.failGRPC(ctx, err)
+		_, full := errors.AsType[*memory.Error](err)
+		err = c.failGRPC(ctx, err)
+		if !c.done.IsZero() && !full && errors.As(context.Cause(ctx), new(*memory.Error)) {
+			c.outcome = cancelled // by its reader, who was too slow: the hosts had answered
+		}
+		return err
 	}
 	c.judge(ctx, resp)
 	if c.refusal != nil {

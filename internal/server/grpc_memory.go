@@ -46,6 +46,7 @@ func (s *Server) unary(method string, handle grpc.MethodHandler) grpc.MethodHand
 		}
 		start, call := time.Now(), callOf(ctx)
 		received, sending := time.Time{}, &outgoing{}
+		var failed error
 		answerPlainly(ctx)
 		defer func() {
 			if r := recover(); r != nil {
@@ -53,14 +54,14 @@ func (s *Server) unary(method string, handle grpc.MethodHandler) grpc.MethodHand
 				out, err = nil, incidentError(s.deps.Incidents.Record(ctx, method, r))
 			}
 			call.End()
-			s.waited(ctx, received)
+			s.waited(ctx, received, failed)
 			s.access(ctx, method, status.Code(err).String(), start)
 		}()
 		defer s.endAtShutdown(ctx, method)()
 		out, err = handle(srv, context.WithValue(ctx, answerKey{}, sending), func(into any) error {
-			err := s.receive(ctx, method, call, decode, into)
+			failed = s.receive(ctx, method, call, decode, into)
 			received = time.Now()
-			return err
+			return failed
 		}, interceptor)
 		if err == nil {
 			err = sending.take(call, out.(proto.Message))
@@ -81,16 +82,17 @@ func (s *Server) stream(handle grpc.StreamHandler) grpc.StreamHandler {
 		}
 		method, _ := grpc.MethodFromServerStream(stream)
 		answerPlainly(ctx)
+		counted := &countedStream{ServerStream: stream, server: s, call: call, method: method}
 		defer func() {
 			if r := recover(); r != nil {
 				err = incidentError(s.deps.Incidents.Record(ctx, method, r))
 			}
 			call.End()
-			s.waited(ctx, start)
+			s.waited(ctx, start, counted.failed)
 			s.access(ctx, method, status.Code(err).String(), start)
 		}()
 		defer s.endAtShutdown(ctx, method)()
-		return asStatus(ctx, handle(srv, &countedStream{ServerStream: stream, server: s, call: call, method: method}))
+		return asStatus(ctx, handle(srv, counted))
 	}
 }
 
@@ -126,11 +128,14 @@ type countedStream struct {
 	server *Server
 	call   *memory.Call
 	method string
+	// failed is why the last message was not received.
+	failed error
 }
 
 // RecvMsg implements grpc.ServerStream.
 func (h *countedStream) RecvMsg(into any) error {
-	return h.server.receive(h.Context(), h.method, h.call, h.ServerStream.RecvMsg, into)
+	h.failed = h.server.receive(h.Context(), h.method, h.call, h.ServerStream.RecvMsg, into)
+	return h.failed
 }
 
 // SendMsg implements grpc.ServerStream. It returns within the write timeout.

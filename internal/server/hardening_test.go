@@ -712,3 +712,16 @@ func TestHeadersHaveALimit(t *testing.T) {
 		assert.Equal(t, want, resp.StatusCode)
 	}
 }
+
+func TestRequestsThatAreTooLargeAreNoResets(t *testing.T) {
+	cfg := both(Limits{})
+	cfg.MaxRequestBytes = 1 << 10
+	s := start(t, cfg, Deps{Lookup: &fake{tables: []*lookup.Table{products(t)}, get: respond(absent)}})
+	rpc := qosproxyv1.NewQosProxyClient(dial(t, s.Addr("grpc").String()))
+	large := &qosproxyv1.BatchGetRequest{Keyspace: "ks", Table: "products", Keys: []*qosproxyv1.Key{key(text(strings.Repeat("x", 2<<10)))}}
+	for range maxUnwanted + 50 {
+		_, err := rpc.BatchGet(t.Context(), large)
+		require.Equal(t, codes.ResourceExhausted, status.Code(err), "%v", err)
+	}
+	assert.Zero(t, testutil.ToFloat64(s.metrics.refused.WithLabelValues("grpc", string(refusedResets))))
+}

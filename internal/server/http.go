@@ -22,9 +22,6 @@ import (
 	"github.com/qosproxy/qosproxy/internal/schema"
 )
 
-// httpWriteTimeout bounds the time in which a client must receive a whole response.
-const httpWriteTimeout = 30 * time.Second
-
 // The custom methods, at the end of the path of a table.
 const (
 	batchGetVerb = ":batchGet"
@@ -115,6 +112,7 @@ func (s *Server) serveBatchGet(w http.ResponseWriter, r *http.Request, keyspace,
 		c.failHTTP(w, r, err)
 		return
 	}
+	c.start = time.Now() // as over gRPC, where a handler is called once the request has arrived
 	s.answer(w, r, c, in.request(keyspace, table), func(dst []byte, _ *lookup.Request, i int) ([]byte, error) {
 		return appendCompact(dst, in.keys[i]), nil
 	}, answerBatch)
@@ -315,6 +313,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, c *call, p *pars
 		h.Set("Cache-Control", "no-store")
 	}
 	setRetryAfter(h, c.outcome.retry)
+	c.done = time.Now() // how fast the client reads is not the lookup's time
 	writeJSON(w, c.status, *buf)
 }
 
@@ -390,7 +389,7 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	// Neither error can be reported: only the writer of a test has no deadlines, and a
 	// client that is gone receives no error.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(httpWriteTimeout))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout(w)))
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }

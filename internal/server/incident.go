@@ -29,6 +29,16 @@ func (s *Server) access(ctx context.Context, method, code string, start time.Tim
 type recorder struct {
 	http.ResponseWriter
 	status int
+	// timeout is how long the client may take to receive the response.
+	timeout time.Duration
+}
+
+// writeTimeout returns how long a client may take to receive a response.
+func writeTimeout(w http.ResponseWriter) time.Duration {
+	if r, ok := w.(*recorder); ok {
+		return r.timeout
+	}
+	return DefaultLimits().WriteTimeout
 }
 
 // WriteHeader records the status.
@@ -55,7 +65,7 @@ func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 func (s *Server) guardHTTP(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, start := r.Context(), time.Now()
-		rec := &recorder{ResponseWriter: w}
+		rec := &recorder{ResponseWriter: w, timeout: s.cfg.Limits.WriteTimeout}
 		defer func() {
 			if recovered := recover(); recovered != nil {
 				failed := s.deps.Incidents.Record(ctx, "HTTP "+r.Method, recovered)

@@ -22,8 +22,8 @@ type Limits struct {
 	// HandshakeTimeout bounds a TLS handshake, and then the time until the preface of HTTP/2
 	// or the headers of a request have arrived.
 	HandshakeTimeout time.Duration
-	// WriteTimeout is how long a peer may take to receive one write (some 16 KiB) before its
-	// connection is closed.
+	// WriteTimeout is how long a peer may take to receive one write before its connection is
+	// closed: some 16 KiB of gRPC, or a whole answer over HTTP.
 	WriteTimeout time.Duration
 	// IdleTimeout is how long a connection is kept without a request.
 	IdleTimeout time.Duration

@@ -47,7 +47,7 @@ type call struct {
 	keys    int
 	outcome outcome
 	resp    *lookup.Response
-	// done is when the hosts had answered, if the answer was sent meanwhile; otherwise zero.
+	// done is when the lookup ended, if its answer was sent after that by this call; otherwise zero.
 	done time.Time
 	// refusal is why admission refused the lookup; nil if it did not. See judge.
 	refusal *admission.Refusal

@@ -85,6 +85,20 @@ func (s *Server) Prepare(cfg Config) (commit func(), err error) {
 	}, nil
 }
 
+// Check returns why certificate files of the listeners cannot be used; nil if all can.
+func (c Config) Check() error {
+	var errs []error
+	for name, l := range c.listeners() {
+		if l.TLS.CertFile == "" {
+			continue
+		}
+		if _, err := l.TLS.load(nil); err != nil {
+			errs = append(errs, fmt.Errorf("listen.tls.%s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 func (t TLS) load(alpn []string) (*tls.Config, error) {
 	if t.KeyFile == "" {
 		return nil, errors.New("cert_file is set without key_file; set both")

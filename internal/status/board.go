@@ -134,7 +134,11 @@ func (b *Board) make(now time.Time) *Snapshot {
 		b.source.Fill(s)
 	}
 	s.Total = b.total.count()
-	counted := b.tables.counts(now)
+	shown := make(map[string]bool, len(s.Tables))
+	for i := range s.Tables {
+		shown[s.Tables[i].Name] = true
+	}
+	counted := b.tables.counts(now, shown)
 	for i := range s.Tables {
 		s.Tables[i].Count = counted[s.Tables[i].Name]
 		delete(counted, s.Tables[i].Name)
@@ -142,7 +146,7 @@ func (b *Board) make(now time.Time) *Snapshot {
 	for name, c := range counted {
 		s.Tables = append(s.Tables, Table{Name: name, Count: c})
 	}
-	for name, c := range b.clients.counts(now) {
+	for name, c := range b.clients.counts(now, nil) {
 		s.Clients = append(s.Clients, Client{Name: name, Count: c})
 	}
 	slices.SortFunc(s.Tables, func(a, b Table) int { return strings.Compare(a.Name, b.Name) })
@@ -198,12 +202,13 @@ func (n *names) counter(name string) *counter {
 	return c.(*counter)
 }
 
-// counts returns the counts by name, and forgets names that have been idle for long.
-func (n *names) counts(now time.Time) map[string]Count {
+// counts returns the counts by name, and forgets names that have been idle for long and are not to
+// be kept.
+func (n *names) counts(now time.Time, keep map[string]bool) map[string]Count {
 	out := map[string]Count{}
 	n.counters.Range(func(name, value any) bool {
 		c := value.(*counter)
-		if c.lookups.Load() > 0 && now.Sub(time.Unix(c.last.Load(), 0)) > idle { // in this order; see add
+		if c.lookups.Load() > 0 && now.Sub(time.Unix(c.last.Load(), 0)) > idle && !keep[name.(string)] { // in this order; see add
 			if _, there := n.counters.LoadAndDelete(name); there {
 				n.size.Add(-1)
 			}

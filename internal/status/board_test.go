@@ -95,6 +95,18 @@ func TestNamesAreBoundedAndForgotten(t *testing.T) {
 	})
 }
 
+func TestCountsOfATableThatIsShownStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(sourceFunc(shop))
+		b.Observe(&Lookup{Table: "shop.a", Client: "c", Keys: 1, Code: "OK"})
+		time.Sleep(idle + 2*time.Second)
+		s := b.Snapshot()
+		require.Len(t, s.Tables, 1)
+		assert.Equal(t, Count{1, 1, 0}, s.Tables[0].Count)
+		assert.Empty(t, s.Clients)
+	})
+}
+
 func TestProblemsOfAKindAreOneLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(nil)
