@@ -143,7 +143,7 @@ func (c *Client) dialOptions() []grpc.DialOption {
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport),
 		grpc.WithDefaultServiceConfig(serviceConfig),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(o.MaxAnswerBytes), grpc.MaxCallSendMsgSize(o.MaxAnswerBytes)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(o.MaxAnswerBytes)),
 		grpc.WithChainUnaryInterceptor(c.retryUnary),
 		grpc.WithChainStreamInterceptor(c.authorizeStream),
 		grpc.WithDisableRetry(), // gRPC's retries do not know which failures a retry can help.

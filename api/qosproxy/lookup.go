@@ -67,6 +67,8 @@ func (c *Client) Get(ctx context.Context, l Lookup) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := l.within(ctx)
+	defer cancel()
 	out, err := c.api.BatchGet(ctx, in)
 	if err == nil && len(out.GetResults()) != len(l.Keys) {
 		err = status.Error(codes.Internal, errShort.Error())
@@ -75,6 +77,15 @@ func (c *Client) Get(ctx context.Context, l Lookup) (*Answer, error) {
 		return nil, newError(err, l.Keys)
 	}
 	return newAnswer(out, l.Keys), nil
+}
+
+// within returns a context that ends with the timeout of the lookup, which bounds all attempts
+// together.
+func (l *Lookup) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if l.Timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, l.Timeout)
 }
 
 // request returns the lookup as a message to the proxy.

@@ -26,6 +26,8 @@ func (c *Client) Stream(ctx context.Context, l Lookup) iter.Seq2[Result, error] 
 			yield(Result{}, err)
 			return
 		}
+		ctx, within := l.within(ctx)
+		defer within()
 		ctx, cancel := c.bounded(ctx)
 		defer cancel()
 		ctx, end := context.WithCancel(ctx)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -288,6 +289,37 @@ func TestDeadlinesTravel(t *testing.T) {
 	assert.InDelta(t, 2*time.Hour, s.deadline, float64(time.Minute), "that of the context prevails")
 }
 
+// TestTheTimeoutOfALookupBoundsItsRetries has a proxy that asks for a pause of a second.
+func TestTheTimeoutOfALookupBoundsItsRetries(t *testing.T) {
+	l := qosproxy.Lookup{Table: "shop.products", Keys: qosproxy.Keys("a"), Timeout: 500 * time.Millisecond}
+	for name, get := range map[string]func(*qosproxy.Client) error{
+		"at once": func(c *qosproxy.Client) error {
+			_, err := c.Get(t.Context(), l)
+			return err
+		},
+		"as a stream": func(c *qosproxy.Client) (err error) {
+			for _, err = range c.Stream(t.Context(), l) {
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scripted{failures: []error{failure(codes.Unavailable, "NOT_READY", time.Second)}}
+			client := dial(t, s.serve(t, ""), qosproxy.Options{})
+			require.Error(t, get(client))
+			assert.Equal(t, 1, s.calls)
+			assert.InDelta(t, l.Timeout, s.deadline, float64(l.Timeout/2), "the proxy knows how long the client waits")
+			require.NoError(t, get(client))
+		})
+	}
+}
+
+func TestTheLargestAnswerIsNotTheLargestRequest(t *testing.T) {
+	client := dial(t, (&scripted{}).serve(t, ""), qosproxy.Options{MaxAnswerBytes: 1 << 10})
+	_, err := client.Get(t.Context(), qosproxy.Lookup{Table: "shop.products", Keys: qosproxy.Keys(strings.Repeat("x", 2<<10))})
+	require.NoError(t, err)
+}
+
 func TestADeadlineThatPasses(t *testing.T) {
 	client := dial(t, address, qosproxy.Options{Timeout: 50 * time.Millisecond})
 	_, err := client.Get(t.Context(), qosproxy.Lookup{Table: "shop.products", Keys: qosproxy.Keys("sku-slow")})
@@ -301,7 +333,7 @@ func TestADeadlineThatPasses(t *testing.T) {
 
 func TestNoneAnsweredTellsOfEachKey(t *testing.T) {
 	client := dial(t, address, qosproxy.Options{})
-	_, err := client.Get(t.Context(), qosproxy.Lookup{Table: "shop.products", Keys: qosproxy.Keys("sku-slow"), Timeout: 20 * time.Millisecond})
+	_, err := client.Get(t.Context(), qosproxy.Lookup{Table: "shop.products", Keys: qosproxy.Keys("sku-slow")})
 	failed, ok := errors.AsType[*qosproxy.Error](err)
 	require.True(t, ok, "%v", err)
 	assert.Equal(t, codes.DeadlineExceeded, failed.Code)
