@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/qosproxy/qosproxy/internal/app"
 	"github.com/qosproxy/qosproxy/internal/command"
 	"github.com/qosproxy/qosproxy/internal/config"
 )
@@ -35,7 +36,7 @@ func newConfigCheck() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := cfg.CheckFiles(); err != nil {
+			if err := app.Check(cfg); err != nil {
 				return command.Usage(err)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is valid: %d tables\n", args[0], len(cfg.Tables))

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -27,7 +28,8 @@ func newHealth() *cobra.Command {
 		Long: `health asks the admin listener of the proxy on this machine. It exits 0 when the proxy
 is ready for lookups, and 1 with the reason when it is not. It is the probe of a
 container that has no other program. --live asks whether the process is alive, which it
-is also while Cassandra is down.`,
+is also while Cassandra is down. Of the configuration only the admin listener counts: a
+proxy goes on when its file gets a mistake.`,
 		Example: `  qosproxy health --config /etc/qosproxy/qosproxy.yaml
   qosproxy health --live --timeout 1s`,
 		Args: command.Exactly(0, 0, "no argument"),
@@ -35,14 +37,14 @@ is also while Cassandra is down.`,
 			if timeout <= 0 {
 				return command.Usagef("--timeout %s: use a duration above 0", timeout)
 			}
-			cfg, err := command.LoadConfig(configFile)
+			listen, err := config.LoadAdmin(configFile, os.Environ())
 			if err != nil {
-				return err
+				return command.Usage(err)
 			}
 			if (cert == "") != (key == "") {
 				return command.Usagef("--cert and --key go together; set both")
 			}
-			client, url, err := adminClient(cfg.Listen, cert, key)
+			client, url, err := adminClient(listen, cert, key)
 			if err != nil {
 				return command.Usage(err)
 			}

@@ -68,6 +68,10 @@ func TestHealthAsksTheAdminListener(t *testing.T) {
 				out, err := execute(t, "health", "--live", "--config", file)
 				require.NoError(t, err)
 				assert.Equal(t, "ok\n", out)
+				require.NoError(t, os.WriteFile(file, []byte("listen: {admin: \""+listen+"\", htttp: \"\"}\ndefaults: {timout: 5ms}\n"), 0o600))
+				out, err = execute(t, "health", "--live", "--config", file)
+				require.NoError(t, err, "what is refused at a reload does not end the proxy")
+				assert.Equal(t, "ok\n", out)
 				out, err = execute(t, "health", "--config", file)
 				if ready {
 					require.NoError(t, err)

@@ -59,6 +59,8 @@ func TestTokenByTypeNeedsNoCluster(t *testing.T) {
 func TestWrongUsageIsExitCode2AndSaysWhatToDo(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bad.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("defaults:\n  timout: 5ms\n"), 0o600))
+	empty := filepath.Join(t.TempDir(), "empty.yaml")
+	require.NoError(t, os.WriteFile(empty, []byte("cassandra: {username: u, password_file: /dev/null}\n"), 0o600))
 	for name, tc := range map[string]struct {
 		args []string
 		says string
@@ -73,6 +75,8 @@ func TestWrongUsageIsExitCode2AndSaysWhatToDo(t *testing.T) {
 		"a counter as key":          {[]string{"token", "--type", "counter", "1"}, "may not be part of a partition key"},
 		"an argument too many":      {[]string{"version", "x"}, "expected no argument"},
 		"a mistake in the file":     {[]string{"config", "check", file}, "bad.yaml:2:3"},
+		"a file that is empty":      {[]string{"config", "check", empty}, "/dev/null is empty; write the password into it"},
+		"serving with such a file":  {[]string{"serve", "--config", empty}, "/dev/null is empty; write the password into it"},
 		"serving such a file":       {[]string{"serve", "--config", file}, "timeout"},
 		"looking too often":         {[]string{"top", "--interval", "1ms"}, "use 200ms or more"},
 		"an admin that is no place": {[]string{"top", "--admin", "ftp://x"}, "use HOST:PORT"},

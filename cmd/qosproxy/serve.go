@@ -42,7 +42,7 @@ SIGHUP. A reload is all-or-nothing: a mistake changes nothing.`,
 			var level slog.LevelVar
 			log, flush := newLogger(cfg, &level, os.Stderr)
 			defer flush()
-			if err := cfg.CheckFiles(); err != nil {
+			if err := app.Check(cfg); err != nil {
 				return command.Usage(err)
 			}
 			if len(cfg.Tables) == 0 {
@@ -55,13 +55,22 @@ SIGHUP. A reload is all-or-nothing: a mistake changes nothing.`,
 			defer signal.Stop(hangup)
 			return app.New(cfg, app.Options{
 				Version: version, Commit: commit(), Log: log, Level: &level,
-				Reload: func() (*config.Config, error) { return config.Load(configFile, os.Environ()) },
+				Reload: reread(configFile, log),
 				Hangup: hangup, OwnProcess: true,
 			}).Run(cmd.Context())
 		},
 	}
 	command.ConfigFlag(cmd, &configFile)
 	return cmd
+}
+
+// reread returns how a configuration is read again; nil for a pipe, which is empty by then.
+func reread(file string, log *slog.Logger) func() (*config.Config, error) {
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+		log.Info("the configuration is not a regular file, so it is read only once; certificates, passwords and tokens are read again when they change", "file", file)
+		return nil
+	}
+	return func() (*config.Config, error) { return config.Load(file, os.Environ()) }
 }
 
 // limitMemory sets Go's memory limit from that of the container, which Go does not read

@@ -35,16 +35,22 @@ type served struct {
 	log   *bufio.Scanner
 }
 
-// startServe runs serve with that shutdown.delay, and waits until it listens.
-func startServe(t *testing.T, delay string) *served {
+// startServe runs serve with that shutdown.delay, and waits until it listens. The configuration is
+// in a file, or comes from a pipe of that name.
+func startServe(t *testing.T, delay string, pipe ...string) *served {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "q.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(`
+	text := `
 cassandra: {contact_points: ["127.0.0.1:1"]}
 listen: {grpc: "127.0.0.1:0", http: "127.0.0.1:0", admin: "127.0.0.1:0"}
-shutdown: {delay: `+delay+`}
-`), 0o600))
+shutdown: {delay: ` + delay + `}
+tables: [{name: shop.products}]
+`
+	file := filepath.Join(t.TempDir(), "q.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	for _, file = range pipe {
+	}
 	s := &served{cmd: exec.Command(os.Args[0], "serve", "--config", file)}
+	s.cmd.Stdin = strings.NewReader(text)
 	s.cmd.Env = append(os.Environ(), asCommand+"=1")
 	stderr, err := s.cmd.StderrPipe()
 	require.NoError(t, err)
@@ -114,4 +120,13 @@ func TestASecondSignalEndsServeAtOnce(t *testing.T) {
 	status, ok := ended.Sys().(syscall.WaitStatus)
 	require.True(t, ok)
 	assert.Equal(t, syscall.SIGTERM, status.Signal())
+}
+
+func TestAConfigurationFromAPipeStays(t *testing.T) {
+	s := startServe(t, "1ms", "/dev/stdin")
+	assert.Never(t, func() bool { _, text := s.get(t, "/status/config"); return !strings.Contains(text, "shop.products") },
+		2500*time.Millisecond, 100*time.Millisecond)
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
+	_, err := s.wait()
+	require.NoError(t, err)
 }

@@ -56,7 +56,8 @@ or, with --table, one key a line, of which 50 make a lookup (an empty line ends 
 Without --addr it runs a proxy of that configuration in this process. With --addr it asks a
 running one, and needs --config all the same: for the driver.
 
-It exits 1 when a key differs, when a lookup is refused, or when nothing could be compared.`,
+It exits 1 when a key differs or is unsettled, when a lookup is refused, or when nothing could be
+compared.`,
 		Example: `  qosproxy shadow --config qosproxy.yaml --keys lookups.jsonl -o html --out report.html
   qosproxy shadow --config qosproxy.yaml --table shop.products --keys keys.txt
   tail -f lookups.jsonl | qosproxy shadow --config qosproxy.yaml --addr proxy.example.org:50051 --rate 20`,
@@ -176,15 +177,14 @@ func (f *shadowFlags) open(stdin io.Reader) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// listen turns the listeners of a configuration off. If no running proxy is asked, it adds a unix
-// socket. Nobody else connects there, so clients need no identity.
+// listen turns the listeners of a configuration off, and its clients, whose token files need not
+// be here. If no running proxy is asked, it adds a unix socket, where nobody else connects.
 func (f *shadowFlags) listen(cfg *config.Config) (socket string, remove func(), err error) {
 	cfg.Listen.GRPC, cfg.Listen.HTTP, cfg.Listen.Admin = "", "", ""
-	cfg.Listen.TLS, cfg.Shadow.Sample = config.ListenTLS{}, 0
+	cfg.Listen.TLS, cfg.Shadow.Sample, cfg.Clients = config.ListenTLS{}, 0, nil
 	if f.proxy.addr != "" {
 		return "", func() {}, nil
 	}
-	cfg.Clients = nil
 	dir, err := os.MkdirTemp("", "qosproxy")
 	if err != nil {
 		return "", nil, err

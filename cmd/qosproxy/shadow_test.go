@@ -46,6 +46,17 @@ func TestShadowSaysThatNobodyAnswers(t *testing.T) {
 	assert.ErrorContains(t, err, "connect to "+closed+": ")
 }
 
+func TestShadowNeedsNoTokensOfTheProxyItAsks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "q.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("cassandra: {contact_points: [\"127.0.0.1:1\"]}\ntables: [{name: a.b}]\nclients: [{name: shop, token_file: /none, tables: [{name: a.b}]}]\n"), 0o600))
+	before := connectTimeout
+	defer func() { connectTimeout = before }()
+	connectTimeout = 100 * time.Millisecond
+
+	_, err := execute(t, "shadow", "--addr", "127.0.0.1:1", "--config", file, "--keys", os.DevNull)
+	assert.ErrorContains(t, err, "connect to 127.0.0.1:1: ")
+}
+
 func TestALookupGoesToTheProxyAsItIs(t *testing.T) {
 	table := schema.NewTable("shop", "events", "", []schema.Column{
 		{Name: "id", Type: &cqltype.Type{Kind: cqltype.Text}, Kind: schema.PartitionKey},

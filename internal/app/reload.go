@@ -110,9 +110,18 @@ func needRestart(before, next *config.Config) []string {
 // reloads returns how and when the configuration is reloaded.
 func (a *App) reloads(registry prometheus.Registerer) reload.Config {
 	return reload.Config{
-		Load: a.load, Files: a.started.Files(), Interval: a.options.reloadInterval, Signal: a.options.Hangup,
+		Load: a.load, Files: a.watched(a.started, a.started.Files()), Interval: a.options.reloadInterval, Signal: a.options.Hangup,
 		Log: a.log, Registerer: registry,
 	}
+}
+
+// watched returns the files to check for changes among those that a configuration depends on: not
+// that of the configuration itself if it cannot be read again.
+func (a *App) watched(cfg *config.Config, files []string) []string {
+	if a.options.Reload != nil {
+		return files
+	}
+	return slices.DeleteFunc(files, func(file string) bool { return file == cfg.File() })
 }
 
 // writtenSince reports whether the configuration file differs from what the proxy was started
@@ -126,7 +135,8 @@ func (a *App) writtenSince() bool {
 }
 
 // load reads the configuration and the files that it names, and applies all of it or nothing.
-// It returns the files that it depends on, also with an error.
+// It returns the files to check for changes. After an error these include what the error may be
+// about: token files, which identity otherwise follows by itself, and folders of sockets.
 func (a *App) load() ([]string, error) {
 	before := a.cfg.Load()
 	next := before
@@ -137,7 +147,7 @@ func (a *App) load() ([]string, error) {
 		}
 	}
 	if err := next.CheckFiles(); err != nil {
-		return next.Files(), err
+		return a.watched(next, next.DependsOn()), err
 	}
 	var commits []func()
 	var errs []error
@@ -146,16 +156,18 @@ func (a *App) load() ([]string, error) {
 		commits, errs = append(commits, commit), append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return next.Files(), err
+		return a.watched(next, next.DependsOn()), err
 	}
 	for _, commit := range commits {
 		commit()
 	}
 	a.cfg.Store(next)
-	if keys := needRestart(before, next); len(keys) > 0 {
+	known := needRestart(a.started, before)
+	keys := slices.DeleteFunc(needRestart(a.started, next), func(key string) bool { return slices.Contains(known, key) })
+	if len(keys) > 0 {
 		a.log.Warn("these keys keep their value until the proxy is started anew; the rest of the configuration is in use", "keys", keys)
 	}
-	return next.Files(), nil
+	return a.watched(next, next.Files()), nil
 }
 
 // configStatus returns the configuration in use.

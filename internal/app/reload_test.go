@@ -321,6 +321,30 @@ func TestAFileThatIsWrittenDuringTheStartIsRead(t *testing.T) {
 	}
 }
 
+// TestAReloadWaitsForTheTokensOfAClient has the configuration arrive before a token file that it
+// names, as the volumes of a pod do.
+func TestAReloadWaitsForTheTokensOfAClient(t *testing.T) {
+	folder := t.TempDir()
+	file, tokens := filepath.Join(folder, "q.yaml"), filepath.Join(folder, "tokens")
+	put := func(text string) {
+		require.NoError(t, os.WriteFile(file, []byte("cassandra: {contact_points: ['127.0.0.1:1']}\n"+
+			"listen: {grpc: '127.0.0.1:0', http: '127.0.0.1:0', admin: '127.0.0.1:0'}\n"+text), 0o600))
+	}
+	put(version(0))
+	read := func() (*config.Config, error) { return config.Load(file, nil) }
+	cfg, err := read()
+	require.NoError(t, err)
+	a := New(cfg, Options{Level: new(slog.LevelVar), Reload: read, reloadInterval: 10 * time.Millisecond})
+	require.NoError(t, a.Start(t.Context()))
+	defer func() { assert.NoError(t, a.Stop(context.Background())) }()
+	put(version(0) + "clients: [{name: shop, token_file: " + tokens + ", tables: [{name: shop.products}]}]\n")
+	require.Eventually(t, func() bool { return a.reloader.Status().Err != nil }, 5*time.Second, 10*time.Millisecond)
+	require.NoError(t, os.WriteFile(tokens, []byte("0123456789abcdef0123456789abcdef\n"), 0o600))
+	want, err := read()
+	require.NoError(t, err)
+	assert.Eventually(t, func() bool { return a.cfg.Load().Digest() == want.Digest() }, 5*time.Second, 10*time.Millisecond)
+}
+
 // TestTheDriverOfShadowNeedsNoFileOfTheStart moves the password of the cluster to another file
 // after the start, and removes the first one.
 func TestTheDriverOfShadowNeedsNoFileOfTheStart(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -23,6 +24,20 @@ import (
 	"github.com/qosproxy/qosproxy/internal/server"
 	"github.com/qosproxy/qosproxy/internal/sla"
 )
+
+// Check returns why Start and reloads would refuse a configuration that is valid by itself: a file
+// cannot be read, or its password, certificates or tokens cannot be used.
+func Check(cfg *config.Config) error {
+	if err := cfg.CheckFiles(); err != nil {
+		return err
+	}
+	_, access := accessOf(cfg)
+	_, clients := identity.NewRegistry(nil, nil).Prepare(members(cfg))
+	if clients != nil {
+		clients = fmt.Errorf("clients: %w", clients)
+	}
+	return errors.Join(access, serverConfig(cfg).Check(), clients)
+}
 
 // accessOf reads the files that authenticate connections to the cluster, in both
 // directions. The error names the key.

@@ -206,8 +206,15 @@ func (s *inspection) nodes(ctx context.Context, first *site, out *doctor.Cluster
 		out.RingFailure = plainCause(err)
 		return
 	}
-	if slices.ContainsFunc(out.Nodes, func(n doctor.Node) bool { return n.DC == s.cfg.LocalDC }) {
+	dcs := map[string]bool{}
+	for _, n := range out.Nodes {
+		dcs[n.DC] = true
+	}
+	switch {
+	case dcs[s.cfg.LocalDC]:
 		out.LocalDC = s.cfg.LocalDC
+	case len(dcs) == 1: // the contact point may only coordinate, in a datacenter of its own
+		out.LocalDC = sortedKeys(dcs)[0]
 	}
 	versions := make(map[string]string, len(peers))
 	for _, p := range peers {

@@ -53,6 +53,8 @@ type fakeCluster struct {
 	token func() string
 	// late is by how much the clock of the second node is behind.
 	late time.Duration
+	// coordinator makes the first node own no token, in a datacenter of its own.
+	coordinator bool
 }
 
 // start starts the nodes.
@@ -128,11 +130,15 @@ func (c *fakeCluster) hosts(prefix string, i int) fakeAnswer {
 	if i == 1 && c.token != nil {
 		token = c.token()
 	}
+	dc, tokens := "dc1", textCollection(1, token)
+	if i == 0 && c.coordinator {
+		dc, tokens = "front", textCollection(1)
+	}
 	return fakeAnswer{
 		[]fakeColumn{{"host_id", fakeUUID}, {"data_center", fakeText}, {"rack", fakeText}, {"release_version", fakeText}, {prefix + "_address", fakeInet},
 			{prefix + "_port", fakeInt}, {"tokens", fakeTexts}, {"schema_version", fakeUUID}, {"partitioner", fakeText}, {"cluster_name", fakeText}},
-		[][][]byte{{hostID(i), []byte("dc1"), []byte("r1"), []byte(cmp.Or(c.release, "5.0.9")), {127, 0, 0, 1},
-			integer(4, int64(number)), textCollection(1, token), hostID(version), []byte("org.apache.cassandra.dht.Murmur3Partitioner"), []byte("fake")}}, 0, "",
+		[][][]byte{{hostID(i), []byte(dc), []byte("r1"), []byte(cmp.Or(c.release, "5.0.9")), {127, 0, 0, 1},
+			integer(4, int64(number)), tokens, hostID(version), []byte("org.apache.cassandra.dht.Murmur3Partitioner"), []byte("fake")}}, 0, "",
 	}
 }
 
@@ -251,6 +257,17 @@ func TestAnInspectionTellsWhatItCouldNotRead(t *testing.T) {
 	assert.Contains(t, found.GossipFailure, "refused", "an error that is not about the table")
 	assert.Equal(t, "refused", found.Tables[0].Failure)
 	assert.False(t, found.Tables[0].Denied)
+}
+
+func TestAnInspectionIsOfTheDatacenterWithTokens(t *testing.T) {
+	c := &fakeCluster{coordinator: true}
+	c.start(t)
+	found, err := Inspect(t.Context(), quiet(c.nodes[0].addr), nil)
+	require.NoError(t, err)
+	assert.Equal(t, "front", found.Points[0].DC)
+	assert.Equal(t, "dc1", found.LocalDC)
+	require.Len(t, found.Nodes, 1)
+	assert.True(t, found.Nodes[0].Asked)
 }
 
 func TestAClockIsAheadByWhatNoDelayExplains(t *testing.T) {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -52,6 +53,7 @@ func (d *decoder) environment(c *Config, env []string) {
 			d.problems = append(d.problems, unknownVariable(name, variables))
 			continue
 		}
+		maps.DeleteFunc(d.origin.at, func(path string, _ place) bool { return strings.HasPrefix(path, l.path+"[") }) // items of the file
 		d.origin.at[l.path] = place{variable: name}
 		if err := setVariable(l.value, value); err != nil {
 			d.problems = append(d.problems, &Error{Variable: name, Key: l.path, Message: err.Error()})

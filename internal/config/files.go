@@ -29,13 +29,10 @@ func (c *Config) CheckFiles() error {
 			v.check(err == nil, f.path, "%v; name a file that this process may read", err)
 		}
 	}
-	for _, s := range []struct{ path, address string }{
-		{"listen.grpc", c.Listen.GRPC}, {"listen.http", c.Listen.HTTP}, {"listen.admin", c.Listen.Admin},
-	} {
-		if socket, ok := strings.CutPrefix(s.address, unixScheme); ok {
-			info, err := os.Stat(filepath.Dir(socket))
-			v.check(err == nil && info.IsDir(), s.path, "there is no folder %s for the socket; create it or mount it", filepath.Dir(socket))
-		}
+	for _, s := range c.sockets() {
+		folder := filepath.Dir(s.file)
+		info, err := os.Stat(folder)
+		v.check(err == nil && info.IsDir(), s.path, "there is no folder %s for the socket; create it or mount it", folder)
 	}
 	return join(v.found)
 }
@@ -71,6 +68,32 @@ func (c *Config) Files() []string {
 		}
 	}
 	return files
+}
+
+// DependsOn returns all that CheckFiles looks at: the files of Files, token files, and the folders
+// of unix sockets.
+func (c *Config) DependsOn() []string {
+	files := c.Files()
+	for i := range c.Clients {
+		if file := c.Clients[i].TokenFile; file != "" {
+			files = append(files, file)
+		}
+	}
+	for _, l := range c.sockets() {
+		files = append(files, filepath.Dir(l.file))
+	}
+	return files
+}
+
+// sockets returns the unix sockets that listeners name.
+func (c *Config) sockets() []namedFile {
+	var sockets []namedFile
+	for _, l := range []namedFile{{"listen.grpc", c.Listen.GRPC}, {"listen.http", c.Listen.HTTP}, {"listen.admin", c.Listen.Admin}} {
+		if socket, ok := strings.CutPrefix(l.file, unixScheme); ok {
+			sockets = append(sockets, namedFile{l.path, socket})
+		}
+	}
+	return sockets
 }
 
 // readable returns why a file cannot be read.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -19,7 +20,7 @@ func Load(path string, env []string) (*Config, error) {
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the configuration: %w; give the path of a readable file with --config", err)
+		return nil, unreadable(err)
 	}
 	return build(data, path, env)
 }
@@ -30,7 +31,38 @@ func Parse(data []byte, name string) (*Config, error) {
 	return build(data, name, nil)
 }
 
+// LoadAdmin reads how to reach the admin listener of a proxy, which may run with what the file said
+// before: only a mistake in the keys of that listener is an error. If the file is no YAML they are
+// those of env and of Default.
+func LoadAdmin(path string, env []string) (Listen, error) {
+	var data []byte
+	if path != "" {
+		var err error
+		if data, err = os.ReadFile(path); err != nil {
+			return Listen{}, unreadable(err)
+		}
+	}
+	c, problems := decode(data, path, env)
+	problems = slices.DeleteFunc(problems, func(p *Error) bool {
+		return p.Key != "listen" && p.Key != "listen.admin" && !strings.HasPrefix(p.Key, "listen.tls.admin")
+	})
+	return c.Listen, join(problems)
+}
+
+func unreadable(err error) error {
+	return fmt.Errorf("read the configuration: %w; give the path of a readable file with --config", err)
+}
+
 func build(data []byte, name string, env []string) (*Config, error) {
+	c, problems := decode(data, name, env)
+	if err := join(problems); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// decode returns a configuration with all mistakes in it.
+func decode(data []byte, name string, env []string) (*Config, []*Error) {
 	text := strings.TrimPrefix(string(data), "\ufeff")
 	c := Default()
 	c.origin = &origin{file: name, at: map[string]place{}}
@@ -50,10 +82,7 @@ func build(data []byte, name string, env []string) (*Config, error) {
 			d.problems = append(d.problems, p)
 		}
 	}
-	if err := join(d.problems); err != nil {
-		return nil, err
-	}
-	return &c, nil
+	return &c, d.problems
 }
 
 // within reports whether a path or one of its parents has been refused already. Such a

@@ -434,8 +434,12 @@ func TestNoFaultIsFoundWhereThereIsNone(t *testing.T) {
 			p.Keyspaces = replicated(2)
 			p.Config.Tables, p.Cluster.Tables = p.Config.Tables[:orders], p.Cluster.Tables[:orders]
 		},
-		"a table without rows":           func(p patient) { p.Cluster.Tables[orders].Lookups = nil },
-		"the datacenter by default":      func(p patient) { p.Cassandra.LocalDC = nil },
+		"a table without rows":      func(p patient) { p.Cluster.Tables[orders].Lookups = nil },
+		"the datacenter by default": func(p patient) { p.Cassandra.LocalDC = nil },
+		"contact points of the next datacenter, while those of the local one are down": func(p patient) {
+			p.Cassandra.LocalDC = config.Datacenters{"dc1", "dc2"}
+			p.Points = []doctor.Point{{Name: "10.2.0.1:9042", Addrs: []string{"10.2.0.1:9042"}, DC: "dc2"}}
+		},
 		"a contact point that is a name": func(p patient) { p.Points[0].Name = "cassandra.example.com:9042" },
 	} {
 		t.Run(name, func(t *testing.T) {

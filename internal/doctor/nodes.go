@@ -104,11 +104,11 @@ func datacenter(e *exam) []Finding {
 	case dc == "" && len(points) > 1:
 		return []Finding{{Level: Problem, Found: "the contact points are in several datacenters: " + sorted(points),
 			Mend: "cassandra.local_dc: " + e.LocalDC, Why: "The proxy cannot tell which of them is local, and stays not ready."}}
-	case dc != "" && len(points) > 0 && !points[dc]:
+	case dc != "" && len(points) > 0 && !points[dc] && !slices.ContainsFunc(e.cfg.Cassandra.LocalDC.Later(), func(later string) bool { return points[later] }):
 		some := e.local[:min(2, len(e.local))]
 		return []Finding{{Level: Problem, Found: "no contact point that answers is in local_dc " + dc,
 			Mend: "cassandra.contact_points: [" + addresses(some) + "]"}}
-	case rack != "" && !racks[rack]:
+	case rack != "" && len(racks) > 0 && !racks[rack]:
 		return []Finding{{Level: Warning, Found: fmt.Sprintf("no node of %s is in local_rack %s; the racks are %s", e.LocalDC, rack, sorted(racks)),
 			Mend: "cassandra.local_rack: " + cmp.Or(suggest.Nearest(rack, slices.Sorted(maps.Keys(racks))), slices.Min(slices.Collect(maps.Keys(racks)))),
 			Why:  "No replica is preferred, and reads go to all zones."}}
@@ -202,17 +202,21 @@ func groups(of map[string][]*Node) string {
 // mostSkew is how far clocks may differ without a finding.
 const mostSkew = 500 * time.Millisecond
 
-// clocks finds nodes whose clock differs from ours. If several do, and all of them, ours is at
-// fault.
+// clocks finds nodes whose clock differs from ours. If several do, and all of them in the same
+// direction, ours is at fault.
 func clocks(e *exam) []Finding {
 	asked := e.answering()
 	var off []*Node
+	ahead := 0
 	for _, n := range asked {
 		if n.Ahead.Abs() > mostSkew {
 			off = append(off, n)
 		}
+		if n.Ahead > mostSkew {
+			ahead++
+		}
 	}
-	if len(off) > 1 && len(off) == len(asked) {
+	if len(off) > 1 && len(off) == len(asked) && (ahead == 0 || ahead == len(off)) {
 		return []Finding{{Level: Warning, Found: fmt.Sprintf("the clock of this machine is %s the clocks of all %d nodes", skew(-off[0].Ahead), len(asked)),
 			Mend: "synchronise the clock of this machine, such as with chrony"}}
 	}

@@ -61,14 +61,27 @@ func (f *Fake) withFaults(ctx context.Context, req *lookup.Request) (context.Con
 		asked = append(asked, t.faults...)
 	}
 	var active faults
+	open := slices.Clone(req.Keys) // those that no fault is certain to affect
+	covered := func(fault *fault) func(partition.Key) bool {
+		return func(k partition.Key) bool { return fault.covers(req.Table.Schema, k) }
+	}
 	for _, fault := range asked {
-		covered := len(fault.keys) == 0 || slices.ContainsFunc(req.Keys, func(k partition.Key) bool { return fault.covers(req.Table.Schema, k) })
-		if !covered || fault.refuse && !fault.drawn() || !fault.take() {
+		of := open
+		if fault.refuse {
+			of = req.Keys
+		}
+		if !slices.ContainsFunc(of, covered(fault)) || fault.refuse && !fault.drawn() || !fault.take() {
 			continue
 		}
 		if !fault.refuse {
 			active = append(active, fault)
+			if fault.probability >= 1 {
+				open = slices.DeleteFunc(open, covered(fault))
+			}
 			continue
+		}
+		for _, other := range active { // they affect no key of a request that is refused
+			other.giveBack()
 		}
 		if err := fault.wait(ctx); err != nil {
 			return ctx, err
@@ -101,7 +114,27 @@ func (f *fault) drawn() bool {
 }
 
 // take uses up one of the lookups that the fault affects; false if none is left.
-func (f *fault) take() bool { return f.left == nil || f.left.Add(-1) >= 0 }
+func (f *fault) take() bool {
+	if f.left == nil {
+		return true
+	}
+	for {
+		left := f.left.Load()
+		if left <= 0 {
+			return false
+		}
+		if f.left.CompareAndSwap(left, left-1) {
+			return true
+		}
+	}
+}
+
+// giveBack undoes a take that was true.
+func (f *fault) giveBack() {
+	if f.left != nil {
+		f.left.Add(1)
+	}
+}
 
 // wait waits for the delay of a fault; f may be nil. The error is that of the context.
 func (f *fault) wait(ctx context.Context) error {

@@ -152,6 +152,22 @@ tables:
 	assert.Equal(t, "FOUND", f.ask(t, "t/rows", `{"keys": ["b"]}`).statuses())
 }
 
+func TestAFaultThatAffectsNoKeyIsNotUsedUp(t *testing.T) {
+	f := serve(t, `
+tables:
+  - name: t.rows
+    columns: {id: text}
+    rows: [{id: a}, {id: b}]
+    faults: [{keys: [a], status: UNAVAILABLE, count: 1}, {keys: [a], status: TIMED_OUT, count: 1}, {keys: [b], status: FAILED, count: 1}, {keys: [b], refuse: true, count: 1}]
+`)
+	for _, want := range []string{"UNAVAILABLE", "TIMED_OUT", "FOUND"} {
+		assert.Equal(t, want, f.ask(t, "t/rows", `{"keys": ["a"]}`).statuses())
+	}
+	for _, want := range []string{"SHED", "FAILED", "FOUND"} {
+		assert.Equal(t, want, f.ask(t, "t/rows", `{"keys": ["b"]}`).statuses())
+	}
+}
+
 func TestAProbabilityIsOfEachKey(t *testing.T) {
 	f := serveExample(t)
 	list := strings.TrimSuffix(strings.Repeat(`"sku-1","sku-2","sku-3",`, 1), ",")
