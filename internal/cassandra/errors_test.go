@@ -48,10 +48,6 @@ func TestAFailedConnectionSaysWhatToCheck(t *testing.T) {
 	require.ErrorIs(t, c.explain(context.Canceled, nil), errClosed)
 }
 
-func TestNotReadyKeepsWhyTheWaitingEnded(t *testing.T) {
-	require.ErrorIs(t, error(&NotReadyError{Reason: "r", Cause: context.Canceled}), context.Canceled)
-}
-
 func TestStatementsAreShortenedInMessages(t *testing.T) {
 	assert.Equal(t, "SELECT a FROM t", headline("SELECT a\n  FROM t"))
 	long := headline(strings.Repeat("word ", 40))

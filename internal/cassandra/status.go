@@ -2,6 +2,7 @@ package cassandra
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -29,8 +30,8 @@ type Status struct {
 // Status returns the current state of the connection to the cluster.
 func (c *Cluster) Status() Status { return c.status.get() }
 
-// WaitReady waits until the cluster can be read from. It returns a *NotReadyError if ctx ends
-// first, and another error after Close.
+// WaitReady waits until the cluster can be read from. The error is that with which ctx
+// ended, or another one after Close.
 func (c *Cluster) WaitReady(ctx context.Context) error {
 	for {
 		s, changed := c.status.watch()
@@ -42,24 +43,10 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 		case <-c.stopped:
 			return errClosed
 		case <-ctx.Done():
-			return &NotReadyError{Reason: s.Reason, Cause: context.Cause(ctx)}
+			return fmt.Errorf("cassandra is not ready: %s: %w", s.Reason, context.Cause(ctx))
 		}
 	}
 }
-
-// NotReadyError means that the cluster could not be read from in time.
-type NotReadyError struct {
-	// Reason is Status.Reason.
-	Reason string
-	// Cause is why the wait ended.
-	Cause error
-}
-
-// Error returns the reason.
-func (e *NotReadyError) Error() string { return "cassandra is not ready: " + e.Reason }
-
-// Unwrap returns the cause.
-func (e *NotReadyError) Unwrap() error { return e.Cause }
 
 // statusBoard holds the status and wakes those who wait for another.
 type statusBoard struct {

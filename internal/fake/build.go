@@ -363,7 +363,7 @@ func encode(t *cqltype.Type, value config.JSON) ([]byte, error) {
 func (b *builder) fault(t *table, form *faultForm, path string) {
 	before := len(b.problems)
 	f := &fault{probability: 1, retryAfter: defaultRetryAfter, refuse: form.Refuse}
-	types, names := keyColumns(t.schema)
+	types, names := t.schema.KeyTypes()
 	for i, key := range form.Keys {
 		values, err := cqltype.KeyFromJSON(types, names, len(t.schema.PartitionKey), key)
 		if err != nil {

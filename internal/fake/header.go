@@ -157,17 +157,8 @@ func unknown(word, what string, known []string) error {
 	return fmt.Errorf("no %s %q; use %s", what, word, strings.Join(known, ", "))
 }
 
-// keyColumns returns types and names of the primary key columns.
-func keyColumns(t *schema.Table) (types []*cqltype.Type, names []string) {
-	for i := range len(t.PartitionKey) + len(t.Clustering) {
-		c := t.KeyColumn(i)
-		types, names = append(types, c.Type), append(names, c.Name)
-	}
-	return types, names
-}
-
 // textKey returns the components of a key as written on a command line.
 func textKey(t *schema.Table, text string) ([][]byte, error) {
-	types, names := keyColumns(t)
+	types, names := t.KeyTypes()
 	return cqltype.KeyFromText(types, names, len(t.PartitionKey), text)
 }

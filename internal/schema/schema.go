@@ -160,6 +160,14 @@ func (t *Table) KeyColumn(i int) Column {
 	return t.PartitionKey[i]
 }
 
+// KeyTypes returns the types and the names of the columns of the primary key, in key order.
+func (t *Table) KeyTypes() (types []*cqltype.Type, names []string) {
+	for _, c := range slices.Concat(t.PartitionKey, t.Clustering) {
+		types, names = append(types, c.Type), append(names, c.Name)
+	}
+	return types, names
+}
+
 // String returns keyspace.table.
 func (t *Table) String() string { return t.Keyspace + "." + t.Name }
 

@@ -3,8 +3,6 @@
 package secret
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
 	"log/slog"
 )
@@ -39,13 +37,6 @@ func (t Text) Reveal() string {
 
 // Empty reports whether there is no text.
 func (t Text) Empty() bool { return t.reveal == nil }
-
-// Equal reports whether two secrets have the same text. The time that it takes does
-// not depend on where they differ.
-func (t Text) Equal(other Text) bool {
-	a, b := sha256.Sum256([]byte(t.Reveal())), sha256.Sum256([]byte(other.Reveal()))
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
-}
 
 // String returns Redacted.
 func (t Text) String() string { return Redacted }

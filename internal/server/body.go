@@ -49,7 +49,7 @@ func (b *Body) Request(t *lookup.Table) (*lookup.Request, error) {
 // KeyFromText returns the key on a line of its own, written as for a terminal (a:7) or as JSON,
 // as in a body.
 func KeyFromText(t *schema.Table, text string) (partition.Key, error) {
-	types, names := keyColumns(t)
+	types, names := t.KeyTypes()
 	components, err := cqltype.KeyFromText(types, names, len(t.PartitionKey), text)
 	if err != nil {
 		return partition.Key{}, err

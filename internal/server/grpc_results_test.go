@@ -107,7 +107,7 @@ func TestEveryTypeInKeys(t *testing.T) {
 		t.Run(c.cql+" "+c.json, func(t *testing.T) {
 			// In a composite key, a component may be empty.
 			tbl := table(t, "t", 2, "a "+c.cql, "b int")
-			types, names := keyColumns(tbl.Schema)
+			types, names := tbl.Schema.KeyTypes()
 			var v qosproxyv1.Value
 			require.NoError(t, protojson.Unmarshal([]byte(c.value), &v))
 			want, err := cqltype.KeyFromJSON(types, names, len(types), []byte(`[`+c.json+`,1]`))

@@ -24,7 +24,7 @@ func keyField(i int) string { return fmt.Sprintf("keys[%d]", i) }
 
 // jsonKeys returns the encoder of keys in JSON.
 func jsonKeys(t *schema.Table, keys []json.RawMessage) keyEncoder {
-	types, names := keyColumns(t)
+	types, names := t.KeyTypes()
 	return func(i int) (partition.Key, error) {
 		components, err := cqltype.KeyFromJSON(types, names, len(t.PartitionKey), keys[i])
 		if err != nil {
@@ -88,7 +88,7 @@ func loneText(t *schema.Table, key []byte) (cell []byte, ok bool) {
 // valueKey encodes one key into the memory of components.
 func valueKey(t *schema.Table, values []*qosproxyv1.Value, components [][]byte) (partition.Key, error) {
 	if least, most := len(t.PartitionKey), len(t.PartitionKey)+len(t.Clustering); len(values) < least || len(values) > most {
-		_, names := keyColumns(t)
+		_, names := t.KeyTypes()
 		if least == most {
 			return partition.Key{}, fmt.Errorf("expected %d components (%s), got %d", least, strings.Join(names, ", "), len(values))
 		}
@@ -104,15 +104,6 @@ func valueKey(t *schema.Table, values []*qosproxyv1.Value, components [][]byte) 
 		components = append(components, cell)
 	}
 	return partition.NewRowKey(len(t.PartitionKey), components...)
-}
-
-// keyColumns returns the types and names of the columns that a key may name.
-func keyColumns(t *schema.Table) (types []*cqltype.Type, names []string) {
-	for i := range len(t.PartitionKey) + len(t.Clustering) {
-		c := t.KeyColumn(i)
-		types, names = append(types, c.Type), append(names, c.Name)
-	}
-	return types, names
 }
 
 // encodeValue returns a value as Cassandra serializes it; nil for a null.
