@@ -291,6 +291,16 @@ func TestALevelSetByHandStaysUntilTheFileSaysAnother(t *testing.T) {
 	assert.Equal(t, slog.LevelDebug, r.options.Level.Level())
 }
 
+// writable returns a configuration file of a proxy without a cluster, to be written and read.
+func writable(t *testing.T) (put func(text string), read func() (*config.Config, error)) {
+	file := filepath.Join(t.TempDir(), "q.yaml")
+	put = func(text string) {
+		require.NoError(t, os.WriteFile(file, []byte("cassandra: {contact_points: ['127.0.0.1:1']}\n"+
+			"listen: {grpc: '127.0.0.1:0', http: '127.0.0.1:0', admin: '127.0.0.1:0'}\n"+text), 0o600))
+	}
+	return put, func() (*config.Config, error) { return config.Load(file, nil) }
+}
+
 // TestAFileThatIsWrittenDuringTheStartIsRead changes the file after the configuration was read
 // and before the proxy watches files.
 func TestAFileThatIsWrittenDuringTheStartIsRead(t *testing.T) {
@@ -301,13 +311,8 @@ func TestAFileThatIsWrittenDuringTheStartIsRead(t *testing.T) {
 		"clients": version(0) + "clients: [{name: shop, token_file: " + tokens + ", tables: [{name: shop.products}]}]\n",
 	} {
 		t.Run(changed, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "q.yaml")
-			put := func(text string) {
-				require.NoError(t, os.WriteFile(file, []byte("cassandra: {contact_points: ['127.0.0.1:1']}\n"+
-					"listen: {grpc: '127.0.0.1:0', http: '127.0.0.1:0', admin: '127.0.0.1:0'}\n"+text), 0o600))
-			}
+			put, read := writable(t)
 			put(version(0))
-			read := func() (*config.Config, error) { return config.Load(file, nil) }
 			cfg, err := read()
 			require.NoError(t, err)
 			put(text)
@@ -324,14 +329,9 @@ func TestAFileThatIsWrittenDuringTheStartIsRead(t *testing.T) {
 // TestAReloadWaitsForTheTokensOfAClient has the configuration arrive before a token file that it
 // names, as the volumes of a pod do.
 func TestAReloadWaitsForTheTokensOfAClient(t *testing.T) {
-	folder := t.TempDir()
-	file, tokens := filepath.Join(folder, "q.yaml"), filepath.Join(folder, "tokens")
-	put := func(text string) {
-		require.NoError(t, os.WriteFile(file, []byte("cassandra: {contact_points: ['127.0.0.1:1']}\n"+
-			"listen: {grpc: '127.0.0.1:0', http: '127.0.0.1:0', admin: '127.0.0.1:0'}\n"+text), 0o600))
-	}
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	put, read := writable(t)
 	put(version(0))
-	read := func() (*config.Config, error) { return config.Load(file, nil) }
 	cfg, err := read()
 	require.NoError(t, err)
 	a := New(cfg, Options{Level: new(slog.LevelVar), Reload: read, reloadInterval: 10 * time.Millisecond})
