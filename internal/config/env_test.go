@@ -103,3 +103,11 @@ func TestEveryKeyHasAVariableOfItsOwn(t *testing.T) {
 	assert.NotContains(t, seen, "QOSPROXY_TABLES")
 	assert.Equal(t, hedge.Fixed(15*time.Millisecond), c.Defaults.SpeculativeRetry)
 }
+
+func TestAMistakeInAListOfTheEnvironmentIsNotInTheFile(t *testing.T) {
+	file := t.TempDir() + "/qosproxy.yaml"
+	write(t, file, "cassandra: {contact_points: [10.0.0.1]}\n")
+	_, err := Load(file, []string{"QOSPROXY_CASSANDRA_CONTACT_POINTS=a/b"})
+	require.ErrorContains(t, err, "QOSPROXY_CASSANDRA_CONTACT_POINTS: ")
+	assert.NotContains(t, err.Error(), file)
+}

@@ -450,6 +450,14 @@ func TestNoFaultIsFoundWhereThereIsNone(t *testing.T) {
 	}
 }
 
+func TestClocksThatDifferInBothDirectionsAreThoseOfTheNodes(t *testing.T) {
+	p := healthy(t)
+	p.Nodes[0].Ahead, p.Nodes[1].Ahead, p.Nodes[2].Ahead = time.Second, -time.Second, time.Second
+	found := wrong(doctor.Diagnose(p.Config, p.Cluster))
+	require.Len(t, found, 3)
+	assert.Equal(t, "the clock of 10.1.0.1:9042 is 1s ahead of ours", found[0].Found)
+}
+
 func TestATableThatMayNotBeReadIsNotSaidToBeEmpty(t *testing.T) {
 	p := healthy(t)
 	faults["a grant that is missing"].plant(p)

@@ -28,9 +28,9 @@ type HostHealth struct {
 	Failures int
 	// ProbeIn is the time until it may be probed; 0 if it may be now, or need not be.
 	ProbeIn time.Duration
-	// SubQueries are all that were sent to it but for probes, and Hedges those because another host was
-	// late. HedgedAway are the sub-queries that were hedged because this host was late. All
-	// begin anew when the host comes back at another address.
+	// SubQueries are all that were sent to it but for probes, and Hedges those because another
+	// host was late. HedgedAway are the sub-queries that were hedged because this host was late.
+	// All begin anew when the host comes back at another address.
 	SubQueries, Hedges, HedgedAway int64
 	// Lost is set if keys that may go to another datacenter are planned without it.
 	Lost bool

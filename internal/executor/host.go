@@ -61,8 +61,8 @@ type host struct {
 // hostCounts are what was asked of a host since the proxy first saw it. They begin anew
 // when it comes back at another address.
 type hostCounts struct {
-	// subQueries are all that were sent to it but for probes, and hedges those because another host was
-	// late. hedgedAway are the sub-queries that were hedged because this host was late.
+	// subQueries are all that were sent to it but for probes, and hedges those because another
+	// host was late. hedgedAway are the sub-queries that were hedged because this host was late.
 	subQueries, hedges, hedgedAway atomic.Int64
 }
 

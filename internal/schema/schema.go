@@ -162,7 +162,8 @@ func (t *Table) KeyColumn(i int) Column {
 
 // KeyTypes returns the types and the names of the columns of the primary key, in key order.
 func (t *Table) KeyTypes() (types []*cqltype.Type, names []string) {
-	for _, c := range slices.Concat(t.PartitionKey, t.Clustering) {
+	for i := range len(t.PartitionKey) + len(t.Clustering) {
+		c := t.KeyColumn(i)
 		types, names = append(types, c.Type), append(names, c.Name)
 	}
 	return types, names
