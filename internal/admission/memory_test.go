@@ -253,6 +253,17 @@ func TestWaitingEndsWhateverBecomesOfTheFirst(t *testing.T) {
 	})
 }
 
+// scoutsOf admits the lookups of a client that find out the size of a table's answers.
+func scoutsOf(t *testing.T, c *Controller, who *identity.Client) (scouts []*Permit) {
+	t.Helper()
+	for range mostScouts {
+		p, err := c.Admit(Ask{Client: who, Table: shop, Keys: 1})
+		require.NoError(t, err)
+		scouts = append(scouts, p)
+	}
+	return scouts
+}
+
 // TestOnlyALookupThatGoesOnTakesFromTheShare has lookups wait for the size of a table. Those that
 // are refused then cost their client no keys, and do not count as admitted.
 func TestOnlyALookupThatGoesOnTakesFromTheShare(t *testing.T) {
@@ -267,12 +278,7 @@ func TestOnlyALookupThatGoesOnTakesFromTheShare(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newController(t, func(cfg *Config) { cfg.Limits.MaxMemory = 100 * mib })
 				who := &identity.Client{Name: "metered", Priority: identity.Batch, KeysPerSecond: 0.001, BurstKeys: 10}
-				var scouts []*Permit
-				for range mostScouts {
-					p, err := c.Admit(Ask{Client: who, Table: shop, Keys: 1})
-					require.NoError(t, err)
-					scouts = append(scouts, p)
-				}
+				scouts := scoutsOf(t, c, who)
 				results := make(chan error, 10)
 				for range cap(results) {
 					p, err := c.Admit(Ask{Client: who, Table: shop, Keys: 1})
@@ -307,12 +313,7 @@ func TestWaitingGivesNoKeysBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newController(t, func(cfg *Config) { cfg.Limits.MaxMemory = 100 * mib })
 		who := &identity.Client{Name: "metered", Priority: identity.Batch, KeysPerSecond: 1000, BurstKeys: 1000}
-		var scouts []*Permit
-		for range mostScouts {
-			p, err := c.Admit(Ask{Client: who, Table: shop, Keys: 1})
-			require.NoError(t, err)
-			scouts = append(scouts, p)
-		}
+		scouts := scoutsOf(t, c, who)
 		waiting, err := c.Admit(Ask{Client: who, Table: shop, Keys: 100})
 		require.NoError(t, err)
 		time.Sleep(500 * time.Millisecond)
